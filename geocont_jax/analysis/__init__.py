@@ -1,0 +1,1 @@
+"""After the run: statistics, published values and tables, read from the store alone."""

@@ -1,0 +1,1 @@
+"""Effects: processes, devices, compilation, checkpoints, the store, progress."""

@@ -1,0 +1,144 @@
+"""One program, compiled once: `advance` for a whole call's worth of runs, on all devices."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from geocont_jax.engine.layout import Layout
+from geocont_jax.experiment.settings import BRANCHES
+from geocont_jax.training.loop import advance
+from geocont_jax.training.loss import TrainingData
+from geocont_jax.training.measure import Record
+from geocont_jax.training.program import HYPER_TYPES, Hypers, Program
+from geocont_jax.training.state import RunState, init_state
+
+AXIS = "run"
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """An executable with the layout it was compiled for. It cannot compile again: new values just run."""
+
+    executable: Any
+    layout: Layout
+    mesh: Mesh
+
+    def place(self, tree: Any) -> Any:
+        """Put arrays with a leading run axis (the layout's capacity) on the devices."""
+        return jax.device_put(tree, NamedSharding(self.mesh, P(AXIS)))
+
+    def replicate(self, tree: Any) -> Any:
+        """Put arrays on every device whole."""
+        return jax.device_put(tree, NamedSharding(self.mesh, P()))
+
+    def __call__(
+        self, hypers: Hypers, state: RunState, active: np.ndarray, data: TrainingData,
+        start: int, stop: int, is_record: bool,
+    ) -> tuple[RunState, Record]:  # fmt: skip
+        """Advance the active runs from step `start` to `stop`; `state` is donated and must not be used again."""
+        scalars = jax.device_put(
+            (np.int32(start), np.int32(stop), np.bool_(is_record)), NamedSharding(self.mesh, P())
+        )
+        return self.executable(hypers, state, self.place(active), data, *scalars)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Memory that a call takes on one device beside its arguments, in bytes."""
+        analysis = self.executable.memory_analysis()
+        return int(getattr(analysis, "temp_size_in_bytes", 0) or 0)
+
+
+def compile_program(program: Program, layout: Layout, data: TrainingData) -> CompiledProgram:
+    """Compile `program` for `layout`; `data` may be arrays or their shapes."""
+    mesh = run_mesh(layout.devices)
+    runs, everywhere = NamedSharding(mesh, P(AXIS)), NamedSharding(mesh, P())
+    sharded = jax.shard_map(
+        lambda *arguments: _local(program, layout.lanes, *arguments),
+        mesh=mesh,
+        in_specs=(P(AXIS), P(AXIS), P(AXIS), P(), P(), P(), P()),
+        out_specs=P(AXIS),
+        check_vma=False,
+    )
+    hypers, state = run_shapes(program, layout.capacity)
+    active = jax.ShapeDtypeStruct((layout.capacity,), jnp.bool_)
+    scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=everywhere)
+    arguments = (
+        _with_sharding((hypers, state, active), runs),
+        _with_sharding(data, everywhere),
+        (scalar, scalar, jax.ShapeDtypeStruct((), jnp.bool_, sharding=everywhere)),
+    )
+    lowered = jax.jit(sharded, donate_argnums=1).lower(*arguments[0], arguments[1], *arguments[2])
+    return CompiledProgram(lowered.compile(), layout, mesh)
+
+
+def run_mesh(num_devices: int) -> Mesh:
+    """Return the mesh whose one axis is the run axis."""
+    return jax.make_mesh((num_devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.devices()[:num_devices])
+
+
+def run_shapes(program: Program, num_runs: int) -> tuple[Hypers, RunState]:
+    """Return the shapes of the hyperparameters and states of `num_runs` runs, without computing anything."""
+    return jax.eval_shape(jax.vmap(lambda hypers: (hypers, init_state(program, hypers))), hyper_shapes(num_runs))
+
+
+def hyper_shapes(num_runs: int) -> Hypers:
+    """Return the shapes and types of the hyperparameters of `num_runs` runs."""
+    return {name: jax.ShapeDtypeStruct((num_runs,), dtype) for name, dtype in HYPER_TYPES.items()}
+
+
+def _with_sharding(tree: Any, sharding: NamedSharding) -> Any:
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
+
+
+def _local(
+    program: Program, lanes: int, hypers: Hypers, state: RunState, active: Array, data: TrainingData, *step: Array
+) -> tuple[RunState, Record]:
+    """Take the runs of one device block by block; states are updated in place, block after block."""
+
+    def advance_block(hypers: Hypers, state: RunState) -> tuple[RunState, Record]:
+        return _advance_abreast(program, hypers, state, data, *step)
+
+    def at(tree: Any, block: Array) -> Any:
+        return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, block * lanes, lanes), tree)
+
+    def put(tree: Any, block: Array, part: Any) -> Any:
+        return jax.tree.map(
+            lambda x, y: lax.dynamic_update_slice_in_dim(x, y, block * lanes, axis=0), tree, part
+        )
+
+    record_shapes = jax.eval_shape(advance_block, at(hypers, 0), at(state, 0))[1]
+    num_runs = active.shape[0]
+    records = jax.tree.map(lambda x: jnp.zeros((num_runs, *x.shape[1:]), x.dtype), record_shapes)
+
+    def one_block(block: Array, carry: tuple[RunState, Record]) -> tuple[RunState, Record]:
+        state, records = carry
+
+        def work() -> tuple[RunState, Record]:
+            return advance_block(at(hypers, block), at(state, block))
+
+        def skip() -> tuple[RunState, Record]:
+            return at(state, block), at(records, block)
+
+        part, record = lax.cond(jnp.any(at(active, block)), work, skip)
+        return put(state, block, part), put(records, block, record)
+
+    return lax.fori_loop(0, num_runs // lanes, one_block, (state, records))
+
+
+def _advance_abreast(
+    program: Program, hypers: Hypers, state: RunState, data: TrainingData, *step: Array
+) -> tuple[RunState, Record]:
+    """Advance the runs of a block; a block of one is not vmapped, which spares a CPU the batched products."""
+    lanes = hypers["seed"].shape[0]
+    if lanes == 1:
+        one = jax.tree.map(lambda x: x[0], (hypers, state))
+        return jax.tree.map(lambda x: x[None], advance(program, *one, data, *step))
+    shared = {name: hypers[name][0] for name in BRANCHES}
+    varying = {name: values for name, values in hypers.items() if name not in BRANCHES}
+    return jax.vmap(lambda varying, state: advance(program, varying | shared, state, data, *step))(varying, state)

@@ -1,0 +1,122 @@
+"""The process and its devices: what must be set before JAX starts, and what is said about it afterwards."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from geocont_jax.errors import InputError
+
+PACKAGES = ("geocont_jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "xarray", "zarr")
+
+
+def available_cores() -> int:
+    """Return how many CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare_process() -> None:
+    """Make ready for a sweep on this machine's processors; call before anything touches a JAX device.
+
+    One CPU device per core (a core likes one run at a time), one BLAS thread each (threaded LAPACK on small
+    matrices was seen 21 times slower), and a thread pool with room for every device program *and* the LAPACK
+    calls that those block on: with the default size two devices can wait for each other for ever
+    (docs/architecture.md, "The LAPACK deadlock"). What the user has set stays as it is. The commands call this
+    themselves; in a notebook call it in the first cell, later it can no longer add devices.
+    """
+    cores = available_cores()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("NPROC", str(2 * cores))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+    import jax
+
+    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        try:
+            jax.config.update("jax_num_cpu_devices", cores)
+        except RuntimeError:
+            return  # the devices are there already; the sweep uses what it finds
+
+
+def limit_blas_threads() -> None:
+    """Keep BLAS to one thread even where it was loaded before `prepare_process` could say so."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=1, user_api="blas")
+
+
+def require_backend(kind: str) -> None:
+    """Refuse to go on where JAX found another kind of device than `kind` ("cpu", "gpu" or "tpu")."""
+    import jax
+
+    found = jax.default_backend()
+    if found != kind:
+        raise InputError(
+            f"--require {kind}: JAX found only {found} devices; install jax for {kind} or leave --require out"
+        )
+
+
+def describe_backend() -> str:
+    """Return one line that names the backend and its devices."""
+    import jax
+
+    devices = jax.devices()
+    kind = devices[0].device_kind
+    name = _processor_name() if jax.default_backend() == "cpu" else kind
+    return f"{jax.default_backend()}, {len(devices)} device{'s' * (len(devices) > 1)} ({name}), jax {jax.__version__}"
+
+
+def provenance() -> dict[str, Any]:
+    """Return what a reader needs to judge a result: versions, machine, threads, commit. An allow-list."""
+    import jax
+
+    return {
+        "command": " ".join(sys.argv),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor_name(),
+        "cores": available_cores(),
+        "backend": jax.default_backend(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "threads": {name: os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NPROC")},
+        "versions": {name: _version(name) for name in PACKAGES},
+        "commit": _commit(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    """Return the package's git commit, with `+` where its files were changed since; None outside a checkout."""
+    source = Path(__file__).parents[2]
+    if not (source / ".git").exists():
+        return None
+    try:
+        commit = _git(source, "rev-parse", "HEAD")
+        return commit + ("+" if _git(source, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout.strip()

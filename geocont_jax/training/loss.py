@@ -1,0 +1,37 @@
+"""The training loss and what is reported of it."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from geocont_jax.data.batches import standardise
+from geocont_jax.training.program import Hypers, Program
+
+
+class TrainingData(NamedTuple):
+    """The data a program takes as arguments, the same for all runs.
+
+    Pixels (example, feature) as stored, uint8 or float32, labels (example,) int32. `x_eval`, `y_eval` are the
+    fixed training examples on which gradients and the training loss are measured.
+    """
+
+    x_train: Array
+    y_train: Array
+    x_eval: Array
+    y_eval: Array
+    x_test: Array
+    y_test: Array
+    mean: Array
+    std: Array
+
+
+def cross_entropy(
+    program: Program, params: Any, hypers: Hypers, pixels: Array, labels: Array, data: TrainingData
+) -> tuple[Array, Array]:
+    """Return the mean cross-entropy in nats and the accuracy of a batch of raw pixels (example, feature)."""
+    x = standardise(pixels, data.mean, data.std)
+    logits = program.module.apply({"params": params}, x, hypers)
+    loss = jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+    return loss, jnp.mean(jnp.argmax(logits, axis=-1) == labels)
