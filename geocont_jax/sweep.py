@@ -64,7 +64,8 @@ def _sweep(options: argparse.Namespace) -> int:
     from geocont_jax.engine.environment import require_backend
     from geocont_jax.engine.progress import Reporter
     from geocont_jax.engine.runner import MAX_CELLS, plan_sweep, run_sweep
-    from geocont_jax.experiment.reader import load_grid, smoke
+    from geocont_jax.experiment.reader import load_grid
+    from geocont_jax.experiment.smoke import smoke
 
     if options.require:
         require_backend(options.require)

@@ -46,15 +46,11 @@ class CheckpointFolder:
             "num_records": saved.num_records,
             "types": _types(saved.state),
         }
-        arguments = ocp.args.Composite(
-            state=ocp.args.StandardSave(saved.state), about=ocp.args.JsonSave(about)
-        )
+        arguments = ocp.args.Composite(state=ocp.args.StandardSave(saved.state), about=ocp.args.JsonSave(about))
         self._manager.save(self._number, args=arguments)
         self._number += 1
 
-    def latest(
-        self, templates: Callable[[str, int], Any | None], warn: Callable[[str], None]
-    ) -> Saved | None:
+    def latest(self, templates: Callable[[str, int], Any | None], warn: Callable[[str], None]) -> Saved | None:
         """Return the newest checkpoint that can be read, or None; say of each damaged one that it is skipped.
 
         `templates(program, num_runs)` gives the expected shapes, None where that program is not asked for.

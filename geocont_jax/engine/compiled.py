@@ -42,9 +42,7 @@ class CompiledProgram:
         start: int, stop: int, is_record: bool,
     ) -> tuple[RunState, Record]:  # fmt: skip
         """Advance the active runs from step `start` to `stop`; `state` is donated and must not be used again."""
-        scalars = jax.device_put(
-            (np.int32(start), np.int32(stop), np.bool_(is_record)), NamedSharding(self.mesh, P())
-        )
+        scalars = jax.device_put((np.int32(start), np.int32(stop), np.bool_(is_record)), NamedSharding(self.mesh, P()))
         return self.executable(hypers, state, self.place(active), data, *scalars)
 
     @property
@@ -97,7 +95,13 @@ def _with_sharding(tree: Any, sharding: NamedSharding) -> Any:
 
 
 def _local(
-    program: Program, lanes: int, hypers: Hypers, state: RunState, active: Array, data: TrainingData, *step: Array
+    program: Program,
+    lanes: int,
+    hypers: Hypers,
+    state: RunState,
+    active: Array,
+    data: TrainingData,
+    *step: Array,
 ) -> tuple[RunState, Record]:
     """Take the runs of one device block by block; states are updated in place, block after block."""
 
@@ -108,9 +112,7 @@ def _local(
         return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, block * lanes, lanes), tree)
 
     def put(tree: Any, block: Array, part: Any) -> Any:
-        return jax.tree.map(
-            lambda x, y: lax.dynamic_update_slice_in_dim(x, y, block * lanes, axis=0), tree, part
-        )
+        return jax.tree.map(lambda x, y: lax.dynamic_update_slice_in_dim(x, y, block * lanes, axis=0), tree, part)
 
     record_shapes = jax.eval_shape(advance_block, at(hypers, 0), at(state, 0))[1]
     num_runs = active.shape[0]

@@ -10,7 +10,18 @@ from typing import Any
 
 from geocont_jax.errors import InputError
 
-PACKAGES = ("geocont_jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "xarray", "zarr")
+PACKAGES = (
+    "geocont_jax",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "numpy",
+    "scipy",
+    "xarray",
+    "zarr",
+)
 
 
 def available_cores() -> int:

@@ -65,27 +65,43 @@ class Flight:
         self, store: RecordStore, checkpoints: CheckpointFolder, reporter: Reporter, watchdog: Watchdog,
         stop: StopRequest, fail_fast: bool, checkpoint_seconds: float,
     ) -> None:  # fmt: skip
+        self.store, self.checkpoints, self.reporter, self.watchdog = store, checkpoints, reporter, watchdog
+        self.checkpoint_seconds = checkpoint_seconds
         self.finished: set[str] = set()
-        self._store, self._checkpoints, self._reporter = store, checkpoints, reporter
-        self._watchdog, self._stop, self._fail_fast = watchdog, stop, fail_fast
-        self._checkpoint_seconds = checkpoint_seconds
+        self.diverged = False
+        self._stop, self._fail_fast = stop, fail_fast
+
+    def stop_reason(self) -> Stopped | None:
+        """Return why the sweep should end now, None where it should go on."""
+        if self._stop.requested:
+            return Stopped("interrupted", interrupted=True)
+        if self._fail_fast and self.diverged:
+            return Stopped("a run diverged and --fail-fast is set", interrupted=False)
+        return None
 
     def run(self, task: Task, runs: Sequence[Run], compiled: CompiledProgram, data: TrainingData) -> None:
         """Run the given runs of a task to their end, those in the latest checkpoint first and from there."""
-        saved = self._checkpoints.latest(lambda label, count: _template(task, label, count), self._reporter.warn)
+        saved = self.checkpoints.latest(lambda label, count: _template(task, label, count), self.reporter.warn)
         resumed = _still_missing(saved, runs)
         if saved is not None and resumed:
-            self._reporter.say(f"resuming {len(resumed)} runs at step {saved.step:,}")
+            self.reporter.say(f"resuming {len(resumed)} runs at step {saved.step:,}")
             self._run_from(task, resumed, compiled, data, saved)
         self._run_from(task, [run for run in runs if run.identity not in self.finished], compiled, data, None)
 
     def _run_from(
-        self, task: Task, runs: Sequence[Run], compiled: CompiledProgram, data: TrainingData, saved: Saved | None
+        self,
+        task: Task,
+        runs: Sequence[Run],
+        compiled: CompiledProgram,
+        data: TrainingData,
+        saved: Saved | None,
     ) -> None:
         if not runs:
             return
         branch = {run.identity: key for run, key in zip(task.runs, task.branches, strict=True)}
         for places in place_runs([branch[run.identity] for run in runs], compiled.layout):
+            if stop := self.stop_reason():
+                raise stop
             _Call(self, task, runs, places, compiled, data).fly(saved)
 
 
@@ -109,31 +125,36 @@ class _Call:
 
     def fly(self, saved: Saved | None) -> None:
         """Advance to the last record, writing records and checkpoints on the way."""
-        step, number = (0, 0) if saved is None else (saved.step, saved.num_records)
-        self._first_unwritten = number
+        step, first = (0, 0) if saved is None else (saved.step, saved.num_records)
+        self._first_unwritten = first
         state = self._initial_state(saved)
-        self._flight._reporter.advance(step * len(self._runs))
+        self._flight.reporter.advance(step * len(self._runs))
         steps = self._task.program.record_steps
-        for number in range(number, len(steps)):
-            while True:
-                stop = min(step + self._call_steps, steps[number])
-                state = self._advance(state, step, stop, is_record=stop == steps[number])
-                step = stop
-                if step == steps[number]:
-                    break
-                self._pause(state, step, number)
-            if not self._active.any():
+        for number in range(first, len(steps)):
+            state = self._to_record(state, step, steps[number], number)
+            step = steps[number]
+            if step == steps[-1] or not self._active.any():
                 break
             self._pause(state, step, number + 1)
-        self._flight._reporter.advance((steps[-1] - step) * len(self._runs))
+        self._flight.reporter.advance((steps[-1] - step) * len(self._runs))
         self._finish()
+
+    def _to_record(self, state: Any, step: int, target: int, number: int) -> Any:
+        """Advance from `step` to record `number` at step `target`, with pauses where that takes long."""
+        while step + self._call_steps < target:
+            stop = step + self._call_steps
+            state = self._advance(state, step, stop, is_record=False)
+            step = stop
+            self._pause(state, step, number)
+        return self._advance(state, step, target, is_record=True)
 
     def _initial_state(self, saved: Saved | None) -> Any:
         if saved is None:
             return zero_state(self._task, self._compiled)
         row = {identity: i for i, identity in enumerate(saved.identities)}
         state = jax.tree.map(
-            lambda x: np.zeros(x.shape, x.dtype), run_shapes(self._task.program, self._compiled.layout.capacity)[1]
+            lambda x: np.zeros(x.shape, x.dtype),
+            run_shapes(self._task.program, self._compiled.layout.capacity)[1],
         )
         chosen = take_rows(saved.state, [row[run.identity] for run in self._runs])
 
@@ -147,43 +168,41 @@ class _Call:
 
     def _advance(self, state: Any, start: int, stop: int, is_record: bool) -> Any:
         began = time.monotonic()
-        self._flight._watchdog.call_begins()
+        self._flight.watchdog.call_begins()
         state, record = self._compiled(self._hypers, state, self._active, self._data, start, stop, is_record)
         alive = self._active[self._rows]
         self._note_diverged(np.asarray(state.diverged_at)[self._rows])
-        self._flight._watchdog.call_ends()
+        self._flight.watchdog.call_ends()
         if is_record:
             self._records.append({name: _masked(np.asarray(x)[self._rows], alive) for name, x in record.items()})
         elif stop > start:
             rate = (stop - start) / max(time.monotonic() - began, 1e-6)
             self._call_steps = max(1, int(rate * CALL_SECONDS))
-        self._flight._reporter.advance((stop - start) * len(self._runs))
+        self._flight.reporter.advance((stop - start) * len(self._runs))
         return state
 
     def _note_diverged(self, diverged_at: np.ndarray) -> None:
         for i in np.flatnonzero((diverged_at >= 0) & (self._diverged_at < 0)):
             run = self._runs[i]
-            self._flight._reporter.warn(f"diverged at step {diverged_at[i]}: {run.variant}, seed {run.seed}")
+            self._flight.reporter.warn(f"diverged at step {diverged_at[i]}: {run.variant}, seed {run.seed}")
+            self._flight.diverged = True
         self._diverged_at = diverged_at
         self._active[self._rows] = diverged_at < 0
 
     def _pause(self, state: Any, step: int, number: int) -> None:
         """Save if it is time to, and stop if that was asked for."""
-        flight = self._flight
-        fail = flight._fail_fast and (self._diverged_at >= 0).any()
-        stop = flight._stop.requested or fail
-        if stop or time.monotonic() - self._saved_at >= flight._checkpoint_seconds:
+        stop = self._flight.stop_reason()
+        if stop or time.monotonic() - self._saved_at >= self._flight.checkpoint_seconds:
             self._save(state, step, number)
         if stop:
-            reason = "a run diverged and --fail-fast is set" if fail else "interrupted"
-            raise Stopped(reason, interrupted=not fail)
+            raise stop
 
     def _save(self, state: Any, step: int, number: int) -> None:
         """Write records first, then the checkpoint that counts on them."""
         self._write_records()
         host = take_rows(jax.device_get(state), self._rows)
         identities = tuple(run.identity for run in self._runs)
-        self._flight._checkpoints.save(Saved(identities, self._task.label, step, number, host))
+        self._flight.checkpoints.save(Saved(identities, self._task.label, step, number, host))
         self._saved_at = time.monotonic()
 
     def _write_records(self) -> None:
@@ -191,14 +210,14 @@ class _Call:
             return
         stacked = {name: np.stack([record[name] for record in self._records], axis=1) for name in self._records[0]}
         identities = [run.identity for run in self._runs]
-        self._flight._store.write(identities, self._first_unwritten, stacked)
+        self._flight.store.write(identities, self._first_unwritten, stacked)
         self._first_unwritten += len(self._records)
         self._records = []
 
     def _finish(self) -> None:
         self._write_records()
         identities = [run.identity for run in self._runs]
-        self._flight._store.finish(identities, self._diverged_at.tolist())
+        self._flight.store.finish(identities, self._diverged_at.tolist())
         self._flight.finished.update(identities)
 
 

@@ -38,9 +38,7 @@ class Layout:
         return Layout(self.devices, 1, self.lanes // 2) if self.lanes > 1 else None
 
 
-def choose_layout(
-    branches: Sequence[Hashable], num_devices: int, backend: str, max_runs_per_device: int
-) -> Layout:
+def choose_layout(branches: Sequence[Hashable], num_devices: int, backend: str, max_runs_per_device: int) -> Layout:
     """Choose the layout for runs with these branches, at most `max_runs_per_device` in memory at a time.
 
     Only runs that share their branches (activation, norm) stand in one block: then the branch is chosen by a
@@ -64,7 +62,9 @@ def place_runs(branches: Sequence[Hashable], layout: Layout) -> list[np.ndarray]
     [array([ 0,  1,  2, -1])]
     """
     blocks = [
-        rows[i : i + layout.lanes] for rows in _rows_by_branch(branches).values() for i in range(0, len(rows), layout.lanes)
+        rows[i : i + layout.lanes]
+        for rows in _rows_by_branch(branches).values()
+        for i in range(0, len(rows), layout.lanes)
     ]
     per_call = layout.devices * layout.turns
     return [_fill(blocks[i : i + per_call], layout) for i in range(0, len(blocks), per_call)]

@@ -29,12 +29,13 @@ class Reporter:
     def start(self, total: int) -> None:
         """Begin to count `total` run-steps (one run-step is one training step of one run)."""
         self._total, self._done = total, 0
-        self._began = self._said = time.monotonic()
         if not self._quiet and _has_bar():
             self._bar = tqdm(total=total, unit="run-step", unit_scale=True, dynamic_ncols=True, file=sys.stderr)
 
     def advance(self, run_steps: int) -> None:
-        """Count run-steps that are done."""
+        """Count run-steps that are done; the clock starts with the first call of this."""
+        if not self._done:
+            self._began = self._said = time.monotonic()
         self._done += run_steps
         if self._bar is not None:
             self._bar.update(run_steps)

@@ -15,20 +15,29 @@ from filelock import FileLock, Timeout
 
 from geocont_jax.analysis.summary import summarise, write_summary
 from geocont_jax.engine.checkpoint import CheckpointFolder
-from geocont_jax.engine.compiled import CompiledProgram, compile_program, run_shapes
+from geocont_jax.engine.compiled import CompiledProgram, compile_program
 from geocont_jax.engine.environment import describe_backend, limit_blas_threads, provenance
 from geocont_jax.engine.flight import Flight, Stopped, StopRequest
 from geocont_jax.engine.forecast import Forecast, forecast
 from geocont_jax.engine.layout import Layout
 from geocont_jax.engine.progress import Reporter, duration
-from geocont_jax.engine.store import PENDING, RecordStore, Row, Variable, load_results, open_store, select_runs
+from geocont_jax.engine.store import (
+    PENDING,
+    RecordStore,
+    Row,
+    Variable,
+    load_results,
+    open_store,
+    select_runs,
+)
 from geocont_jax.engine.tasks import Task, make_tasks
 from geocont_jax.engine.watchdog import Watchdog
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import Run, expand
 from geocont_jax.experiment.identity import grid_hash
-from geocont_jax.experiment.reader import load_grid, to_yaml
+from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
+from geocont_jax.experiment.spec import to_yaml
 from geocont_jax.training.measure import FIELDS
 
 MAX_CELLS = 10_000
@@ -71,7 +80,13 @@ def run_sweep(
     folder = Path(out) / f"{loaded.name}-{grid_hash(loaded)}"
     with _locked(folder):
         _write_spec(folder, loaded)
-        store = open_store(folder, _rows(tasks), _axes(runs), _variables(tasks), {"name": loaded.name, "description": loaded.description, **_attrs(loaded)})
+        store = open_store(
+            folder,
+            _rows(tasks),
+            _axes(runs),
+            _variables(tasks),
+            {"name": loaded.name, "description": loaded.description, **_attrs(loaded)},
+        )
         try:
             _run_missing(folder, store, tasks, reporter, fail_fast, checkpoint_seconds)
         finally:
@@ -218,7 +233,13 @@ def _conclude(folder: Path, runs: Sequence[Run]) -> xr.Dataset:
 
 def _rows(tasks: Sequence[Task]) -> list[Row]:
     return [
-        Row(run.identity, run.seed, settings_by_name(run.settings), task.program.record_steps, task.program.steps_per_epoch)
+        Row(
+            run.identity,
+            run.seed,
+            settings_by_name(run.settings),
+            task.program.record_steps,
+            task.program.steps_per_epoch,
+        )
         for task in tasks
         for run in task.runs
     ]

@@ -16,6 +16,7 @@ import xarray as xr
 import zarr
 
 from geocont_jax.errors import InputError
+from geocont_jax.experiment.grid import variant_label
 
 STORE_VERSION = 1
 RUNS_PER_FILE = 64
@@ -40,7 +41,7 @@ class Variable:
 
     axes: tuple[str, ...]
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtype: type
     attrs: Mapping[str, Any]
 
 
@@ -97,7 +98,11 @@ def select_runs(dataset: xr.Dataset, identities: Sequence[str]) -> xr.Dataset:
 
 
 def open_store(
-    folder: Path, rows: Sequence[Row], axes: Sequence[str], variables: Mapping[str, Variable], attrs: Mapping[str, Any]
+    folder: Path,
+    rows: Sequence[Row],
+    axes: Sequence[str],
+    variables: Mapping[str, Variable],
+    attrs: Mapping[str, Any],
 ) -> RecordStore:
     """Open the folder's store for these runs, making it or adding the runs that it lacks.
 
@@ -119,7 +124,13 @@ def _other_rows(old: xr.Dataset | None, known: set[str]) -> Iterable[Row]:
         if identity not in known:
             run_steps = tuple(int(step) for step in steps.values[i] if step >= 0)
             settings = json.loads(str(old["settings"].values[i]))
-            yield Row(identity, int(old["seed"].values[i]), settings, run_steps, int(old["steps_per_epoch"].values[i]))
+            yield Row(
+                identity,
+                int(old["seed"].values[i]),
+                settings,
+                run_steps,
+                int(old["steps_per_epoch"].values[i]),
+            )
 
 
 def _skeleton(
@@ -128,30 +139,29 @@ def _skeleton(
     """Return a dataset of the right shape with every coordinate and nothing recorded yet."""
     num_records = max(len(row.steps) for row in rows)
     data = {
-        name: (("run", "record", *variable.axes), _blank((len(rows), num_records, *variable.shape), variable.dtype), dict(variable.attrs))
+        name: (
+            ("run", "record", *variable.axes),
+            _blank((len(rows), num_records, *variable.shape), variable.dtype),
+            dict(variable.attrs),
+        )
         for name, variable in variables.items()
     }
     axes = [*axes, *(name for name in _varying(rows) if name not in axes)]
     coords = {name: ("run", _column([row.settings[name] for row in rows])) for name in axes}
     coords |= {
         "seed": ("run", np.array([row.seed for row in rows], np.int64)),
-        "variant": ("run", _column([variant_label(row.settings, axes) for row in rows])),
+        "variant": ("run", _column([variant_label({name: row.settings[name] for name in axes}) for row in rows])),
         "status": ("run", np.full(len(rows), PENDING, "<U8")),
-        "diverged_at": ("run", np.full(len(rows), -1, np.int32), {"long_name": "step of divergence, -1: none"}),
+        "diverged_at": (
+            "run",
+            np.full(len(rows), -1, np.int32),
+            {"long_name": "step of divergence, -1: none"},
+        ),
         "identity": ("run", _column([row.identity for row in rows])),
         "settings": ("run", _column([json.dumps(dict(row.settings)) for row in rows])),
         "steps_per_epoch": ("run", np.array([row.steps_per_epoch for row in rows], np.int32)),
     } | _record_coordinates(rows, num_records)
     return xr.Dataset(data, coords, {**attrs, "store_version": STORE_VERSION, "axes": json.dumps(list(axes))})
-
-
-def variant_label(settings: Mapping[str, Any], axes: Sequence[str]) -> str:
-    """Return a readable label of a variant, its axes and their values.
-
-    >>> variant_label({"residual": True, "init_scale": 0.3}, ["residual", "init_scale"])
-    'residual=true init_scale=0.3'
-    """
-    return " ".join(f"{name}={str(settings[name]).lower() if isinstance(settings[name], bool) else settings[name]}" for name in axes) or "base"
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:
@@ -182,7 +192,7 @@ def _column(values: Sequence[Any]) -> np.ndarray:
     return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
 
 
-def _blank(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def _blank(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     return np.full(shape, np.nan, dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
 
 

@@ -52,7 +52,10 @@ def make_tasks(runs: Sequence[Run], layout: Layout | None = None) -> list[Task]:
 
 
 def _make_task(
-    static: Settings, runs: tuple[Run, ...], loaded: dict[tuple[str, str | None], ImageData], layout: Layout | None
+    static: Settings,
+    runs: tuple[Run, ...],
+    loaded: dict[tuple[str, str | None], ImageData],
+    layout: Layout | None,
 ) -> Task:
     source = (static.data.name, static.data.dir)
     if source not in loaded:

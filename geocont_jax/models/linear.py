@@ -32,9 +32,7 @@ def _kernel_gradient_cpu(x: Array, cotangent: Array) -> Array:
 
 def _backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
     x, kernel = saved
-    kernel_gradient = lax.platform_dependent(
-        x, cotangent, cpu=_kernel_gradient_cpu, default=_kernel_gradient
-    )
+    kernel_gradient = lax.platform_dependent(x, cotangent, cpu=_kernel_gradient_cpu, default=_kernel_gradient)
     return cotangent @ kernel.T, kernel_gradient
 
 

@@ -16,7 +16,6 @@ from geocont_jax.training.program import Hypers, Program, Purpose, run_key
 from geocont_jax.training.state import RunState, init_state, mark_diverged
 
 
-
 def advance(
     program: Program,
     hypers: Hypers,
@@ -82,15 +81,13 @@ def train_step(
     """Take one step on the training examples `indices` (example,)."""
     pixels, labels = data.x_train[indices], data.y_train[indices]
     (loss, _), gradients = jax.value_and_grad(
-        lambda params: cross_entropy(program, params, hypers, pixels, labels, data), has_aux=True
+        lambda params: cross_entropy(program.module, params, hypers, pixels, labels, data), has_aux=True
     )(state.params)
     optimizer = build_optimizer(program.settings.training.optimizer, hypers)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     moved = state.replace(  # type: ignore[attr-defined]
         params=optax.apply_updates(state.params, updates),
         opt_state=opt_state,
-        cumulative_gradient=jax.tree.map(
-            jnp.add, state.cumulative_gradient, program.kind.measured_kernels(gradients)
-        ),
+        cumulative_gradient=jax.tree.map(jnp.add, state.cumulative_gradient, program.kind.measured_kernels(gradients)),
     )
     return mark_diverged(moved, step, jnp.isfinite(loss))

@@ -2,12 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax.numpy as jnp
 import optax
 from jax import Array
 
 from geocont_jax.data.batches import standardise
-from geocont_jax.training.program import Hypers, Program
+from geocont_jax.training.program import Hypers
 
 
 class TrainingData(NamedTuple):
@@ -28,10 +29,10 @@ class TrainingData(NamedTuple):
 
 
 def cross_entropy(
-    program: Program, params: Any, hypers: Hypers, pixels: Array, labels: Array, data: TrainingData
+    module: nn.Module, params: Any, hypers: Hypers, pixels: Array, labels: Array, data: TrainingData
 ) -> tuple[Array, Array]:
     """Return the mean cross-entropy in nats and the accuracy of a batch of raw pixels (example, feature)."""
     x = standardise(pixels, data.mean, data.std)
-    logits = program.module.apply({"params": params}, x, hypers)
+    logits = module.apply({"params": params}, x, hypers)
     loss = jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
     return loss, jnp.mean(jnp.argmax(logits, axis=-1) == labels)

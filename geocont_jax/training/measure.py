@@ -23,7 +23,7 @@ class Field:
 
     axes: tuple[str, ...]
     long_name: str
-    dtype: np.dtype = np.dtype(np.float32)
+    dtype: type = np.float32
 
 
 FAMILIES = {
@@ -37,7 +37,7 @@ QUANTITIES = {
     "v1_cosine": Field(("pair",), "|cos| of adjacent layers' leading right singular vectors of the {}"),
     "u1_cosine": Field(("pair",), "|cos| of adjacent layers' leading left singular vectors of the {}"),
     "gap": Field(("layer",), "relative spectral gap (s1 - s2) / s1 of the {}"),
-    "defect": Field(("layer",), "why v1 and u1 of the {} mean nothing (0: they do)", np.dtype(np.int8)),
+    "defect": Field(("layer",), "why v1 and u1 of the {} mean nothing (0: they do)", np.int8),
 }
 
 FIELDS: dict[str, Field] = {
@@ -52,21 +52,27 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def measure(program: Program, hypers: Hypers, state: RunState, data: TrainingData, step: Array) -> tuple[RunState, Record]:
+def measure(
+    program: Program, hypers: Hypers, state: RunState, data: TrainingData, step: Array
+) -> tuple[RunState, Record]:
     """Measure a run; return it, marked as diverged if this record shows it, and the record.
 
     A record holds every name in `FIELDS`, NaN (and the defect 0) throughout for a run that has diverged.
     """
+    module = program.rolled_module
     (train_loss, _), gradients = jax.value_and_grad(
-        lambda params: cross_entropy(program, params, hypers, data.x_eval, data.y_eval, data), has_aux=True
+        lambda params: cross_entropy(module, params, hypers, data.x_eval, data.y_eval, data), has_aux=True
     )(state.params)
-    test_loss, test_accuracy = cross_entropy(program, state.params, hypers, data.x_test, data.y_test, data)
+    test_loss, test_accuracy = cross_entropy(module, state.params, hypers, data.x_test, data.y_test, data)
     kernels = program.kind.measured_kernels
     weight, initial = kernels(state.params), state.initial
     update = jax.tree.map(jnp.subtract, weight, initial)
     ratios = jnp.concatenate(jax.tree.leaves(jax.tree.map(movement_ratio, update, initial)))
     record = geometry_record(
-        weight=weight, update=update, gradient=kernels(gradients), cumulative_gradient=state.cumulative_gradient
+        weight=weight,
+        update=update,
+        gradient=kernels(gradients),
+        cumulative_gradient=state.cumulative_gradient,
     ) | {
         "train_loss": train_loss,
         "test_loss": test_loss,

@@ -61,7 +61,7 @@ def clip_by_global_norm(max_norm: Array) -> optax.GradientTransformation:
     """
 
     def update(gradients: Any, state: optax.EmptyState, params: Any = None) -> tuple[Any, optax.EmptyState]:
-        norm = optax.global_norm(gradients)
+        norm = optax.tree.norm(gradients)
         factor = jnp.where((max_norm > 0) & (norm > max_norm), max_norm / norm, 1.0)
         return jax.tree.map(lambda g: g * factor, gradients), state
 

@@ -51,7 +51,15 @@ class Program:
     @cached_property
     def module(self) -> nn.Module:
         """The Flax module, called as `module.apply({"params": params}, x, hypers)`."""
-        return self.kind.build(self.settings.model, self.num_features, self.num_classes, self.unroll)
+        return self._build(self.unroll)
+
+    @cached_property
+    def rolled_module(self) -> nn.Module:
+        """The same module with a loop over layers: slower, quicker to compile; for what is done once a record."""
+        return self._build(1)
+
+    def _build(self, unroll: int) -> nn.Module:
+        return self.kind.build(self.settings.model, self.num_features, self.num_classes, unroll)
 
     @cached_property
     def steps_per_epoch(self) -> int:

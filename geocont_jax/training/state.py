@@ -30,7 +30,7 @@ class RunState:
 def init_state(program: Program, hypers: Hypers) -> RunState:
     """Return the state of a run at step 0, a function of its hyperparameters and seed alone."""
     x = jnp.zeros((1, program.num_features), jnp.float32)
-    params = program.module.init(run_key(hypers, Purpose.INIT), x, hypers)["params"]
+    params = program.rolled_module.init(run_key(hypers, Purpose.INIT), x, hypers)["params"]
     initial = program.kind.measured_kernels(params)
     return RunState(
         params=params,

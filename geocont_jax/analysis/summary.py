@@ -1,0 +1,131 @@
+"""From records to a row per variant: mean, interval, n, chance and z of every metric at the last record."""
+
+import csv
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from geocont_jax.analysis.statistics import describe
+from geocont_jax.geometry.null import chance_level, z_score
+
+Row = dict[str, Any]
+
+STATISTICS = ("mean", "sd", "sem", "ci95_low", "ci95_high", "n")
+
+
+class RunMeans(NamedTuple):
+    """A metric averaged inside each run: `mean` (run,) over `number` (run,) of layers or pairs that have a value."""
+
+    mean: np.ndarray
+    number: np.ndarray
+
+
+def summarise(dataset: xr.Dataset) -> list[Row]:
+    """Return a row per variant, in order of first appearance, at each run's last record.
+
+    The unit is the seed: layers are averaged inside a run first. Runs that diverged or are not finished do not
+    enter the means but are counted. Columns: the axes by short name, `variant`, `n_ok`, `n_diverged`, `n_pending`;
+    for each metric `_mean`, `_sd`, `_sem`, `_ci95_low`, `_ci95_high` (`describe`) and `_n`, the runs that have a
+    value; for cosines also `_chance` and `_z`.
+
+    Args: `dataset`, the records of a sweep with dims run, record, pair, layer.
+
+    >>> rows = summarise(load_results("results/quickstart-1a2b3c"))  # doctest: +SKIP
+    >>> rows[0]["weight_v1_cosine_mean"]  # doctest: +SKIP
+    """
+    means = {name: run_means(dataset[name]) for name in metrics(dataset)}
+    variants = np.array(dataset["variant"].values.tolist())
+    return [_row(dataset, means, np.flatnonzero(variants == label)) for label in dict.fromkeys(variants.tolist())]
+
+
+def metrics(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the recorded quantities that have a mean: not the codes of defects."""
+    return [
+        str(name)
+        for name, variable in dataset.data_vars.items()
+        if np.issubdtype(variable.dtype, np.floating) and {"run", "record"} <= set(variable.dims)
+    ]
+
+
+def axes_of(dataset: xr.Dataset) -> list[str]:
+    """Return the short names of the grid's axes."""
+    return list(json.loads(dataset.attrs["axes"]))
+
+
+def run_steps(dataset: xr.Dataset | xr.DataArray) -> np.ndarray:
+    """Return the steps of each run's records (run, record); padding of short schedules is -1."""
+    step = dataset["step"]
+    by_run = step.transpose("run", "record") if "run" in step.dims else step.expand_dims(run=dataset.sizes["run"])
+    return np.nan_to_num(by_run.values, nan=-1).astype(np.int64)
+
+
+def last_values(variable: xr.DataArray) -> np.ndarray:
+    """Return a variable (run, record, ...) at each run's last record, the one of its largest step, as (run, ...)."""
+    last = run_steps(variable).argmax(axis=1)
+    return variable.transpose("run", "record", ...).values[np.arange(len(last)), last]
+
+
+def run_means(variable: xr.DataArray) -> RunMeans:
+    """Average a variable over the layers or pairs of each run at its last record; NaN where none has a value."""
+    values = last_values(variable).astype(np.float64)
+    values = values.reshape(len(values), math.prod(values.shape[1:]))
+    number = (~np.isnan(values)).sum(axis=1)
+    mean = np.nansum(values, axis=1) / np.maximum(number, 1)
+    return RunMeans(np.where(number > 0, mean, np.nan), number)
+
+
+def null_dimension(dataset: xr.Dataset, name: str, run: int) -> float:
+    """Return the dimension that a cosine's chance level depends on; NaN for metrics without one.
+
+    The attribute `null_dimension` holds it, or names the coordinate that does where runs differ.
+    """
+    dimension = dataset[name].attrs.get("null_dimension", math.nan)
+    return float(dataset[dimension].values[run] if isinstance(dimension, str) else dimension)
+
+
+def write_summary(rows: Sequence[Row], path: Path) -> None:
+    """Write the rows as CSV, in one move: a reader sees the old file or the new one.
+
+    Numbers that do not exist are empty, booleans are True and False: pandas reads back every label and type.
+    """
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    os.replace(partial, path)
+
+
+def _cell(value: Any) -> Any:
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _row(dataset: xr.Dataset, means: Mapping[str, RunMeans], members: np.ndarray) -> Row:
+    first = int(members[0])
+    status = np.array(dataset["status"].values.tolist())[members]
+    # By tolist, which gives plain Python values for every dtype that a zarr reader may choose.
+    row: Row = {name: dataset[name].values.tolist()[first] for name in [*axes_of(dataset), "variant"]}
+    row |= {f"n_{name}": int((status == name).sum()) for name in ("ok", "diverged", "pending")}
+    finished = members[status == "ok"]
+    for name, (mean, number) in means.items():
+        row |= _columns(name, mean[finished], number[finished], null_dimension(dataset, name, first))
+    return row
+
+
+def _columns(name: str, means: np.ndarray, num_pairs: np.ndarray, dimension: float) -> Row:
+    found = describe(means)
+    columns: Row = {f"{name}_{statistic}": getattr(found, statistic) for statistic in STATISTICS}
+    if not math.isnan(dimension):
+        columns[f"{name}_chance"] = chance_level(dimension)
+        columns[f"{name}_z"] = z_score(found.mean, dimension, _harmonic_mean(num_pairs[num_pairs > 0]), found.n)
+    return columns
+
+
+def _harmonic_mean(numbers: np.ndarray) -> float:
+    return len(numbers) / float((1.0 / numbers).sum()) if len(numbers) else 0.0

@@ -1,0 +1,97 @@
+"""The leading triplet against float64 NumPy, closed forms and matrices that have none."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geocont_jax.geometry.continuity import adjacent_cosines, frobenius_norm, movement_ratio
+from geocont_jax.geometry.spectra import Defect, degenerate_gap, leading_triplet
+
+
+def oracle_cosines(matrices, side):
+    """|cos| of adjacent leading singular vectors, one float64 SVD a layer."""
+    vectors = []
+    for matrix in np.asarray(matrices, np.float64):
+        u, _, vh = np.linalg.svd(matrix)
+        vectors.append(vh[0] if side == "v" else u[:, 0])
+    return np.array([abs(a @ b) for a, b in zip(vectors[:-1], vectors[1:], strict=True)])
+
+
+def oracle_gaps(matrices):
+    values = [np.linalg.svd(np.asarray(m, np.float64), compute_uv=False) for m in matrices]
+    return np.array([(s[0] - s[1]) / s[0] for s in values])
+
+
+@pytest.mark.parametrize("shape", [(6, 32, 32), (6, 20, 32), (6, 32, 20), (3, 256, 256)])
+def test_continuity_agrees_with_float64_svd(shape):
+    matrices = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    triplet = leading_triplet(jnp.asarray(matrices))
+    gaps = oracle_gaps(matrices)
+    # Perturbation theory: float32 rounding turns a leading vector by about sqrt(d) eps / gap; 4 for two vectors.
+    tolerance = 4 * np.sqrt(max(shape[1:])) * np.finfo(np.float32).eps / gaps.min()
+    for side, vectors in (("v", triplet.v1), ("u", triplet.u1)):
+        np.testing.assert_allclose(adjacent_cosines(vectors), oracle_cosines(matrices, side), atol=tolerance)
+    np.testing.assert_allclose(triplet.gap, gaps, atol=1e-5)
+
+
+def test_planted_direction_is_found_whatever_the_scale():
+    rng = np.random.default_rng(1)
+    v, u = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 24)))
+    planted = 10 * np.outer(u, v) + 0.1 * rng.normal(size=(24, 24))
+    for scale in (1e-30, 1.0, 1e30):
+        triplet = leading_triplet(jnp.asarray((scale * planted)[None], jnp.float32))
+        assert triplet.defect.tolist() == [Defect.NONE]
+        assert abs(float(np.asarray(triplet.v1[0], np.float64) @ v)) > 0.99
+        assert abs(float(np.asarray(triplet.u1[0], np.float64) @ u)) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("matrix", "defect"),
+    [
+        (np.zeros((8, 8)), Defect.ZERO),
+        (np.eye(8), Defect.DEGENERATE),
+        (np.eye(8)[::-1], Defect.DEGENERATE),
+        (np.full((8, 8), np.inf), Defect.NON_FINITE),
+        (np.where(np.eye(8) > 0, np.nan, 1.0), Defect.NON_FINITE),
+        (np.ones((8, 8)), Defect.NONE),
+    ],
+)
+def test_a_matrix_without_a_leading_direction_gives_nan_and_a_reason(matrix, defect):
+    sound = np.diag(np.arange(8.0, 0.0, -1.0))
+    triplet = leading_triplet(jnp.asarray(np.stack([sound, matrix]), jnp.float32))
+    assert triplet.defect.tolist() == [Defect.NONE, defect]
+    cosine = float(adjacent_cosines(triplet.v1)[0])
+    assert np.isnan(cosine) == (defect != Defect.NONE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), rotate=st.booleans())
+def test_continuity_ignores_signs_and_shared_rotations(seed, rotate):
+    rng = np.random.default_rng(seed)
+    matrices = rng.normal(size=(3, 12, 12)) + 3 * np.outer(*rng.normal(size=(2, 12)))
+    turned = -matrices
+    if rotate:
+        rotation = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+        turned = rotation @ matrices @ rotation.T
+    before, after = (adjacent_cosines(leading_triplet(jnp.asarray(m, jnp.float32)).v1) for m in (matrices, turned))
+    tolerance = 40 * np.finfo(np.float32).eps / max(oracle_gaps(matrices).min(), 1e-3)
+    np.testing.assert_allclose(before, after, atol=tolerance)
+
+
+def test_transposing_swaps_the_sides():
+    matrices = jnp.asarray(np.random.default_rng(2).normal(size=(4, 10, 14)), jnp.float32)
+    one, other = leading_triplet(matrices), leading_triplet(jnp.swapaxes(matrices, 1, 2))
+    np.testing.assert_allclose(adjacent_cosines(one.v1), adjacent_cosines(other.u1), atol=1e-4)
+
+
+def test_degenerate_gap_grows_with_the_dimension():
+    assert degenerate_gap(4096, 4096) > degenerate_gap(256, 64) == degenerate_gap(256, 256)
+
+
+def test_norms_do_not_overflow():
+    large = jnp.full((1, 4, 4), 1e25, jnp.float32)
+    np.testing.assert_allclose(frobenius_norm(large), 4e25, rtol=1e-6)
+    np.testing.assert_allclose(movement_ratio(large, 2 * large), 0.5, rtol=1e-6)
+    assert frobenius_norm(jnp.zeros((1, 4, 4))).tolist() == [0.0]
