@@ -42,9 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command.parse_args(arguments)
     if options.grid is None and not options.schema:
         command.error("a grid file is needed, for example sweeps/quickstart.yaml")
-    from geocont_jax.engine.environment import prepare_process
+    from geocont_jax.engine.environment import keep_compiled_programs, prepare_process
 
     prepare_process()
+    keep_compiled_programs()
     from geocont_jax.errors import InputError
 
     try:

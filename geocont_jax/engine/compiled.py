@@ -1,6 +1,7 @@
 """One program, compiled once: `advance` for a whole call's worth of runs, on all devices."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -53,7 +54,14 @@ class CompiledProgram:
 
 
 def compile_program(program: Program, layout: Layout, data: TrainingData) -> CompiledProgram:
-    """Compile `program` for `layout`; `data` may be arrays or their shapes."""
+    """Compile `program` for `layout` and data of these shapes, or return what this process compiled before."""
+    return _compile(program, layout, tuple((x.shape, np.dtype(x.dtype)) for x in data))
+
+
+@lru_cache(maxsize=8)
+def _compile(
+    program: Program, layout: Layout, data_types: tuple[tuple[tuple[int, ...], np.dtype], ...]
+) -> CompiledProgram:
     mesh = run_mesh(layout.devices)
     runs, everywhere = NamedSharding(mesh, P(AXIS)), NamedSharding(mesh, P())
     sharded = jax.shard_map(
@@ -63,15 +71,12 @@ def compile_program(program: Program, layout: Layout, data: TrainingData) -> Com
         out_specs=P(AXIS),
         check_vma=False,
     )
-    hypers, state = run_shapes(program, layout.capacity)
     active = jax.ShapeDtypeStruct((layout.capacity,), jnp.bool_)
-    scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=everywhere)
-    arguments = (
-        _with_sharding((hypers, state, active), runs),
-        _with_sharding(data, everywhere),
-        (scalar, scalar, jax.ShapeDtypeStruct((), jnp.bool_, sharding=everywhere)),
-    )
-    lowered = jax.jit(sharded, donate_argnums=1).lower(*arguments[0], arguments[1], *arguments[2])
+    step = jax.ShapeDtypeStruct((), jnp.int32)
+    of_runs = _with_sharding((*run_shapes(program, layout.capacity), active), runs)
+    data = TrainingData(*[jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in data_types])
+    shared = _with_sharding((data, step, step, jax.ShapeDtypeStruct((), jnp.bool_)), everywhere)
+    lowered = jax.jit(sharded, donate_argnums=1).lower(*of_runs, *shared)
     return CompiledProgram(lowered.compile(), layout, mesh)
 
 
@@ -85,7 +90,7 @@ def run_shapes(program: Program, num_runs: int) -> tuple[Hypers, RunState]:
     return jax.eval_shape(jax.vmap(lambda hypers: (hypers, init_state(program, hypers))), hyper_shapes(num_runs))
 
 
-def hyper_shapes(num_runs: int) -> Hypers:
+def hyper_shapes(num_runs: int) -> dict[str, Any]:
     """Return the shapes and types of the hyperparameters of `num_runs` runs."""
     return {name: jax.ShapeDtypeStruct((num_runs,), dtype) for name, dtype in HYPER_TYPES.items()}
 
@@ -101,14 +106,14 @@ def _local(
     state: RunState,
     active: Array,
     data: TrainingData,
-    *step: Array,
+    *span: Array,
 ) -> tuple[RunState, Record]:
     """Take the runs of one device block by block; states are updated in place, block after block."""
 
     def advance_block(hypers: Hypers, state: RunState) -> tuple[RunState, Record]:
-        return _advance_abreast(program, hypers, state, data, *step)
+        return _advance_abreast(program, hypers, state, data, span)
 
-    def at(tree: Any, block: Array) -> Any:
+    def at(tree: Any, block: Array | int) -> Any:
         return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, block * lanes, lanes), tree)
 
     def put(tree: Any, block: Array, part: Any) -> Any:
@@ -134,13 +139,18 @@ def _local(
 
 
 def _advance_abreast(
-    program: Program, hypers: Hypers, state: RunState, data: TrainingData, *step: Array
+    program: Program, hypers: Hypers, state: RunState, data: TrainingData, span: tuple[Array, ...]
 ) -> tuple[RunState, Record]:
     """Advance the runs of a block; a block of one is not vmapped, which spares a CPU the batched products."""
+    start, stop, is_record = span
+
+    def one_run(hypers: Hypers, state: RunState) -> tuple[RunState, Record]:
+        return advance(program, hypers, state, data, start, stop, is_record)
+
     lanes = hypers["seed"].shape[0]
     if lanes == 1:
         one = jax.tree.map(lambda x: x[0], (hypers, state))
-        return jax.tree.map(lambda x: x[None], advance(program, *one, data, *step))
+        return jax.tree.map(lambda x: x[None], one_run(*one))
     shared = {name: hypers[name][0] for name in BRANCHES}
     varying = {name: values for name, values in hypers.items() if name not in BRANCHES}
-    return jax.vmap(lambda varying, state: advance(program, varying | shared, state, data, *step))(varying, state)
+    return jax.vmap(lambda varying, state: one_run(varying | shared, state))(varying, state)

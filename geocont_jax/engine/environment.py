@@ -53,6 +53,15 @@ def prepare_process() -> None:
             return  # the devices are there already; the sweep uses what it finds
 
 
+def keep_compiled_programs() -> None:
+    """Let JAX keep compiled programs on disk, where the user has not chosen a place: the next start is quick."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "geocont_jax"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+
+
 def limit_blas_threads() -> None:
     """Keep BLAS to one thread even where it was loaded before `prepare_process` could say so."""
     from threadpoolctl import threadpool_limits

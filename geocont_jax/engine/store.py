@@ -216,12 +216,10 @@ def _write_skeleton(path: Path, skeleton: xr.Dataset, old: xr.Dataset | None) ->
 def _carry_over(skeleton: xr.Dataset, old: xr.Dataset) -> None:
     row = {identity: i for i, identity in enumerate(skeleton["identity"].values.tolist())}
     rows = np.array([row[identity] for identity in old["identity"].values.tolist()])
-    for name in ("status", "diverged_at"):
-        skeleton[name].values[rows] = old[name].values
-    for name in skeleton.data_vars:
-        if name in old:
-            inner = tuple(slice(0, size) for size in old[name].shape[1:])
-            skeleton[name].values[(rows, *inner)] = old[name].values
+    recorded = (str(name) for name in skeleton.data_vars if name in old)
+    for name in ("status", "diverged_at", *recorded):
+        places: tuple[Any, ...] = (rows, *(slice(0, size) for size in old[name].shape[1:]))
+        skeleton[name].values[places] = old[name].values
 
 
 def _swapped(path: Path) -> Path:

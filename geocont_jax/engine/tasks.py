@@ -87,7 +87,7 @@ def training_data(images: ImageData) -> TrainingData:
         y_test=images.y_test,
         mean=np.float32(images.mean),
         std=np.float32(images.std),
-    )  # type: ignore[arg-type]
+    )
 
 
 def run_bytes(program: Program) -> int:

@@ -85,7 +85,7 @@ def train_step(
     )(state.params)
     optimizer = build_optimizer(program.settings.training.optimizer, hypers)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-    moved = state.replace(  # type: ignore[attr-defined]
+    moved = state._replace(
         params=optax.apply_updates(state.params, updates),
         opt_state=opt_state,
         cumulative_gradient=jax.tree.map(jnp.add, state.cumulative_gradient, program.kind.measured_kernels(gradients)),

@@ -12,20 +12,20 @@ from geocont_jax.training.program import Hypers
 
 
 class TrainingData(NamedTuple):
-    """The data a program takes as arguments, the same for all runs.
+    """The data a program takes as arguments, the same for all runs: arrays on the host or the devices, or shapes.
 
     Pixels (example, feature) as stored, uint8 or float32, labels (example,) int32. `x_eval`, `y_eval` are the
     fixed training examples on which gradients and the training loss are measured.
     """
 
-    x_train: Array
-    y_train: Array
-    x_eval: Array
-    y_eval: Array
-    x_test: Array
-    y_test: Array
-    mean: Array
-    std: Array
+    x_train: Any
+    y_train: Any
+    x_eval: Any
+    y_eval: Any
+    x_test: Any
+    y_test: Any
+    mean: Any
+    std: Any
 
 
 def cross_entropy(

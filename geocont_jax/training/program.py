@@ -70,7 +70,7 @@ class Program:
     def record_steps(self) -> tuple[int, ...]:
         """The steps after which a run is measured: 0, then every `measure.every`, and the last one."""
         training, every = self.settings.training, self.settings.measure.every
-        total = training.steps if training.steps is not None else training.epochs * self.steps_per_epoch
+        total = training.steps or (training.epochs or 0) * self.steps_per_epoch
         interval = self.steps_per_epoch if every == "epoch" else int(every)
         return (*range(0, total, interval), total)
 

@@ -1,18 +1,16 @@
 """What a run carries from step to step. Plain arrays only: a checkpoint of it needs no special care."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 
 from geocont_jax.training.optimizers import build_optimizer
 from geocont_jax.training.program import Hypers, Program, Purpose, run_key
 
 
-@struct.dataclass
-class RunState:
+class RunState(NamedTuple):
     """The state of one run.
 
     `initial` and `cumulative_gradient` hold, for the measured kernels only, W0 and the running sum of the raw
@@ -44,4 +42,4 @@ def init_state(program: Program, hypers: Hypers) -> RunState:
 def mark_diverged(state: RunState, step: Array, finite: Array) -> RunState:
     """Note the first step at which something was not finite."""
     first = (state.diverged_at < 0) & ~finite
-    return state.replace(diverged_at=jnp.where(first, step, state.diverged_at))  # type: ignore[attr-defined]
+    return state._replace(diverged_at=jnp.where(first, step, state.diverged_at))

@@ -26,6 +26,6 @@ def scores(matrices):
 mesh = jax.make_mesh((2,), ("run",), axis_types=(AxisType.Auto,))
 program = jax.jit(jax.shard_map(scores, mesh=mesh, in_specs=P("run"), out_specs=P("run"), check_vma=False))
 stacks = jax.random.normal(jax.random.key(0), (32, 64, 64))
-for _ in range(int(sys.argv[1])):
+for _ in range(int(sys.argv[-1])):
     jax.block_until_ready(program(stacks))
 print("done")

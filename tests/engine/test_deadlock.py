@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("deadlock_program.py")
-PREPARED = "from geocont_jax import prepare_process; prepare_process(); import runpy, sys; sys.argv[0] = {0!r}; runpy.run_path({0!r})"
+PREPARED = (
+    "from geocont_jax import prepare_process; prepare_process();"
+    "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+)
 
 
 @pytest.mark.slow
@@ -16,7 +19,7 @@ def test_the_program_that_deadlocks_by_default_comes_to_its_end():
     # With the default pool one try of 12 calls in three hangs for ever, so 48 calls seldom pass without the cure;
     # with it they take about 20 s.
     environment = {name: value for name, value in os.environ.items() if name not in {"NPROC", "OPENBLAS_NUM_THREADS"}}
-    command = [sys.executable, "-c", PREPARED.format(str(PROGRAM)), "48"]
+    command = [sys.executable, "-c", PREPARED, str(PROGRAM), "48"]
     done = subprocess.run(command, env=environment, timeout=180, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 

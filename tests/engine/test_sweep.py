@@ -99,6 +99,7 @@ def test_an_enlarged_grid_runs_only_its_new_cells(reference, tmp_path, monkeypat
     sweep(GRID, tmp_path)
     asked = []
     real = flight.Flight.run
+
     def noted(self, task, runs, *rest):
         asked.extend(runs)
         real(self, task, runs, *rest)
@@ -137,9 +138,15 @@ def test_one_program_and_one_compilation_for_the_whole_grid(tmp_path, monkeypatc
 # and, where the leading values lie close together, by 1 / gap in the singular vectors.
 @pytest.mark.parametrize(
     ("layout", "atol"),
-    [(Layout(1, 8, 1), 0.0), (Layout(2, 1, 1), 0.0), (Layout(2, 3, 1), 0.0), (Layout(1, 2, 3), 2e-3), (Layout(2, 1, 2), 2e-3)],
+    [
+        (Layout(1, 8, 1), 0.0),
+        (Layout(2, 1, 1), 0.0),
+        (Layout(2, 3, 1), 0.0),
+        (Layout(1, 2, 3), 2e-3),
+        (Layout(2, 1, 2), 2e-3),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_devices_and_chunks_do_not_change_the_result(layout, atol, reference, tmp_path):
     assert_same_records(sweep(GRID, tmp_path, layout=layout), reference, atol)
 
@@ -186,8 +193,11 @@ def test_out_of_memory_halves_the_chunk_and_goes_on(reference, tmp_path, monkeyp
 
 def test_a_second_process_is_refused(tmp_path):
     folder = sweep(GRID, tmp_path).attrs["folder"]
-    code = f"from filelock import FileLock; import time; FileLock({folder + '/.lock'!r}).acquire(); print('held', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as holder:
+    code = (
+        "import sys, time; from filelock import FileLock; lock = FileLock(sys.argv[1]);"
+        "lock.acquire(); print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, f"{folder}/.lock"], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(InputError, match="another sweep is writing here"):
             sweep(GRID, tmp_path)
@@ -265,20 +275,24 @@ def checkpointed(tmp_path, monkeypatch):
         self._flight._stop.requested = step >= 4
         real(self, state, step, number)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(flight._Call, "_pause", interrupt)
-        sweep(GRID, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(GRID, tmp_path)
     return next(tmp_path.iterdir())
 
 
 def test_an_interrupted_sweep_resumes_from_its_checkpoint(reference, tmp_path, monkeypatch):
     checkpointed(tmp_path, monkeypatch)
-    steps, real = [], flight._Call._advance
-    monkeypatch.setattr(
-        flight._Call, "_advance", lambda self, state, start, stop, is_record: steps.append(start) or real(self, state, start, stop, is_record)
-    )  # fmt: skip
+    starts, real = [], flight._Call._advance
+
+    def noted(self, state, start, stop, is_record):
+        starts.append(start)
+        return real(self, state, start, stop, is_record)
+
+    monkeypatch.setattr(flight._Call, "_advance", noted)
     assert_same_records(sweep(GRID, tmp_path), reference)
-    assert min(steps) == 4
+    assert min(starts) == 4
 
 
 def test_it_resumes_on_another_number_of_devices(reference, tmp_path, monkeypatch):
