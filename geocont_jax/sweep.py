@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.error("a grid file is needed, for example sweeps/quickstart.yaml")
     from geocont_jax.engine.environment import keep_compiled_programs, prepare_process
 
-    prepare_process()
     keep_compiled_programs()
+    prepare_process()
     from geocont_jax.errors import InputError
 
     try:

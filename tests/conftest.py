@@ -1,10 +1,16 @@
 """Strict tests on two CPU devices: what a sweep sees on a machine with two cores."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["NPROC"] = "4"
+# Compiled programs are shared with the commands that tests start, and gone afterwards.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="geocont-test-cache-")
+atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import jax
 

@@ -85,6 +85,7 @@ def run_mesh(num_devices: int) -> Mesh:
     return jax.make_mesh((num_devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.devices()[:num_devices])
 
 
+@lru_cache(maxsize=64)
 def run_shapes(program: Program, num_runs: int) -> tuple[Hypers, RunState]:
     """Return the shapes of the hyperparameters and states of `num_runs` runs, without computing anything."""
     return jax.eval_shape(jax.vmap(lambda hypers: (hypers, init_state(program, hypers))), hyper_shapes(num_runs))

@@ -54,12 +54,12 @@ def prepare_process() -> None:
 
 
 def keep_compiled_programs() -> None:
-    """Let JAX keep compiled programs on disk, where the user has not chosen a place: the next start is quick."""
-    import jax
+    """Let JAX keep compiled programs on disk, so that the next start is quick; call before JAX is imported.
 
-    if jax.config.jax_compilation_cache_dir is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "geocont_jax"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
+    What the user has set (JAX_COMPILATION_CACHE_DIR) stays as it is.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "geocont_jax"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 
 
 def limit_blas_threads() -> None:

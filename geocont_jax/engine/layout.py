@@ -12,8 +12,6 @@ from math import ceil
 
 import numpy as np
 
-MAX_LANES = {"cpu": 1}
-DEFAULT_MAX_LANES = 256
 # More turns in one call save nothing (a call costs a millisecond) and make what a kill can lose larger.
 MAX_TURNS = 8
 
@@ -38,18 +36,18 @@ class Layout:
         return Layout(self.devices, 1, self.lanes // 2) if self.lanes > 1 else None
 
 
-def choose_layout(branches: Sequence[Hashable], num_devices: int, backend: str, max_runs_per_device: int) -> Layout:
-    """Choose the layout for runs with these branches, at most `max_runs_per_device` in memory at a time.
+def choose_layout(branches: Sequence[Hashable], num_devices: int, max_lanes: int, max_runs_per_device: int) -> Layout:
+    """Choose the layout for runs with these branches: at most so many abreast, and so many in memory at a time.
 
     Only runs that share their branches (activation, norm) stand in one block: then the branch is chosen by a
     scalar and costs no more than itself, where a mixed block would evaluate every branch for every run.
 
-    >>> choose_layout(["relu"] * 20 + ["tanh"] * 16, 2, "cpu", 100)
+    >>> choose_layout(["relu"] * 20 + ["tanh"] * 16, num_devices=2, max_lanes=1, max_runs_per_device=100)
     Layout(devices=2, turns=6, lanes=1)
     """
     sizes = [len(rows) for rows in _rows_by_branch(branches).values()]
     per_device = ceil(max(sizes) / num_devices)
-    lanes = max(1, min(MAX_LANES.get(backend, DEFAULT_MAX_LANES), per_device, max_runs_per_device))
+    lanes = max(1, min(max_lanes, per_device, max_runs_per_device))
     blocks_per_device = ceil(sum(ceil(size / lanes) for size in sizes) / num_devices)
     calls = ceil(blocks_per_device / max(1, min(MAX_TURNS, max_runs_per_device // lanes)))
     return Layout(num_devices, ceil(blocks_per_device / calls), lanes)

@@ -21,6 +21,9 @@ NUM_EVAL = 2048
 # Layers that the compiler sees in a row. On a CPU a scan over layers costs a tenth of the speed; unrolling
 # costs compile time, so deep nets keep a loop.
 MAX_UNROLL = {"cpu": 32}
+# A CPU core wants one run at a time (its weights stay in the cache); an accelerator has room for hundreds.
+MAX_LANES = {"cpu": 1}
+DEFAULT_MAX_LANES = 256
 # Share of the free memory that states may take; the rest is for work, data and the copy being saved.
 MEMORY_SHARE = 0.4
 
@@ -66,7 +69,7 @@ def _make_task(
     task = Task(program, runs, training_data(images), layout or Layout(1, 1, 1))
     if layout is not None:
         return task
-    chosen = choose_layout(task.branches, jax.device_count(), jax.default_backend(), max_runs_per_device(program))
+    chosen = choose_layout(task.branches, jax.device_count(), max_lanes(task), max_runs_per_device(program))
     return Task(program, runs, task.data, chosen)
 
 
@@ -93,6 +96,22 @@ def training_data(images: ImageData) -> TrainingData:
 def run_bytes(program: Program) -> int:
     """Return the size of one run's state in bytes."""
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(run_shapes(program, 1)[1]))
+
+
+def max_lanes(task: Task) -> int:
+    """Return how many runs may go abreast: what suits the processor and what the work of a record leaves room for."""
+    room = MEMORY_SHARE * free_bytes_per_device() // record_bytes(task)
+    return max(1, min(MAX_LANES.get(jax.default_backend(), DEFAULT_MAX_LANES), int(room)))
+
+
+def record_bytes(task: Task) -> int:
+    """Return about how much work space a record takes for one run, in bytes.
+
+    The activations of the evaluation batch dominate: three arrays a layer are kept for the backward pass.
+    """
+    section, program = task.program.settings.model, task.program
+    examples = max(len(task.data.x_eval), len(task.data.x_test))
+    return 4 * (3 * len(task.data.x_eval) * section.width * section.depth + examples * program.num_features)
 
 
 def max_runs_per_device(program: Program) -> int:
