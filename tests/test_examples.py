@@ -38,7 +38,7 @@ def test_the_readme_grid_loads(tmp_path):
 
 def test_the_readme_names_every_choice():
     choices = re.findall(r'"enum": \[(.*?)\]', schema_text(), re.DOTALL)
-    for name in re.findall(r'"(\w+)"', " ".join(choices)):
+    for name in set(re.findall(r"\"(\w+)\"", " ".join(choices))) - {"NULL", "Null", "null"}:
         assert name in README, name
 
 

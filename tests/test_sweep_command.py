@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -62,11 +63,11 @@ def test_a_dry_run_tells_programs_runs_memory_and_time_and_writes_nothing(grid, 
 
 def test_smoke_and_set_go_to_folders_of_their_own(grid, tmp_path, capsys):
     folders = set()
-    for extra in ([], ["--smoke"], ["--set", "model.width=8"], ["--set", "seeds=1"]):
+    for extra in ([], ["--smoke"], ["--set", "seeds=1"]):
         status, out, _ = run(capsys, grid, "--out", str(tmp_path / "out"), "--quiet", *extra)
         assert status == 0
         folders.add(out.splitlines()[-1])
-    assert len(folders) == 3  # other seeds share the folder of the grid
+    assert len(folders) == 2  # other seeds share the folder of the grid
 
 
 def test_diverged_runs_give_status_3_and_are_named(grid, tmp_path, capsys):
@@ -85,7 +86,7 @@ def test_diverged_runs_give_status_3_and_are_named(grid, tmp_path, capsys):
         (["{grid}", "--max-cells", "3"], "--max-cells"),
         (["{grid}", "--require", "tpu"], "--require tpu: JAX found only cpu"),
         (["{grid}", "--set", "data.name=npz:nowhere.npz"], "nowhere.npz"),
-        (["{grid}", "--set", "data.batch_size=9001"], "9000 training examples"),
+        (["{grid}", "--set", "data.batch_size=9001"], "between 1 and 9000"),
     ],
     ids=str,
 )
@@ -131,16 +132,18 @@ def test_a_finished_sweep_prints_the_same_table_again(grid, tmp_path, capsys, mo
 @pytest.mark.slow
 def test_ctrl_c_saves_and_gives_status_130_and_the_same_command_goes_on(tmp_path):
     path = tmp_path / "long.yaml"
-    path.write_text(TINY.replace("steps: 6", "steps: 20000").replace("every: 2", "every: 500"))
+    path.write_text(TINY.replace("steps: 6", "steps: 200000").replace("every: 2", "every: 10000"))
     command = [sys.executable, "-m", "geocont_jax.sweep", str(path), "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         while not process.stderr.readline().startswith("program"):
             pass
+        time.sleep(3.0)  # well into the first call
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "the same command goes on from here" in err
     assert "Traceback" not in err
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "resuming 4 runs at step" in done.stderr
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        lines = iter(process.stderr.readline, "")
+        assert any(line.startswith("resuming 4 runs at step") for line in lines)
+        process.kill()

@@ -20,7 +20,9 @@ def steps_per_epoch(num_examples: int, batch_size: int) -> int:
     468
     """
     if not 1 <= batch_size <= num_examples:
-        raise InputError(f"data.batch_size: {batch_size} is not between 1 and {num_examples}, the training examples")
+        raise InputError(
+            f"data.batch_size: {batch_size} is not between 1 and {num_examples}, the number of training examples"
+        )
     return num_examples // batch_size
 
 

@@ -16,10 +16,10 @@ PREPARED = (
 
 @pytest.mark.slow
 def test_the_program_that_deadlocks_by_default_comes_to_its_end():
-    # With the default pool one try of 12 calls in three hangs for ever, so 48 calls seldom pass without the cure;
-    # with it they take about 20 s.
+    # With the default pool one try of 12 calls in three hangs for ever, so 30 calls seldom pass without the cure;
+    # with it they take about 15 s.
     environment = {name: value for name, value in os.environ.items() if name not in {"NPROC", "OPENBLAS_NUM_THREADS"}}
-    command = [sys.executable, "-c", PREPARED, str(PROGRAM), "48"]
+    command = [sys.executable, "-c", PREPARED, str(PROGRAM), "30"]
     done = subprocess.run(command, env=environment, timeout=180, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
@@ -31,7 +31,7 @@ def test_a_sweep_that_only_measures_never_hangs(tmp_path):
         "name: stress\n"
         "model: {kind: residual_mlp, depth: 16, width: 64}\n"
         "data: {name: mnist10k, batch_size: 16}\n"
-        "training: {steps: 60}\n"
+        "training: {steps: 40}\n"
         "measure: {every: 1}\n"
         "seeds: 4\n"
     )
