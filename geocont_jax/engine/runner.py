@@ -40,6 +40,8 @@ from geocont_jax.experiment.settings import Grid, settings_by_name
 from geocont_jax.experiment.spec import to_yaml
 from geocont_jax.training.measure import FIELDS
 
+GridSource = str | Path | Mapping[str, Any] | Grid
+
 MAX_CELLS = 10_000
 CHECKPOINT_SECONDS = 60.0
 STALL_SECONDS = {"cpu": 60.0}
@@ -48,7 +50,7 @@ EXIT_CRASH = 1
 
 
 def run_sweep(
-    grid: str | Path | Mapping[str, Any] | Grid,
+    grid: GridSource,
     out: str | Path = "results",
     *,
     overrides: Sequence[str] = (),
@@ -71,11 +73,7 @@ def run_sweep(
     >>> records.weight_v1_cosine.mean("pair")  # doctest: +SKIP
     """
     reporter = reporter or Reporter()
-    limit_blas_threads()
-    reporter.say(f"geocont_jax on {describe_backend()}")
-    loaded = load_grid(grid, overrides)
-    runs = expand(loaded, max_cells)
-    tasks = make_tasks(runs, layout)
+    loaded, runs, tasks = _plan(grid, overrides, max_cells, layout, reporter)
     reporter.say(describe_plan(loaded, runs, tasks))
     folder = Path(out) / f"{loaded.name}-{grid_hash(loaded)}"
     with _locked(folder):
@@ -95,16 +93,12 @@ def run_sweep(
 
 
 def plan_sweep(
-    grid: str | Path | Mapping[str, Any] | Grid, *, overrides: Sequence[str] = (), max_cells: int = MAX_CELLS,
+    grid: GridSource, *, overrides: Sequence[str] = (), max_cells: int = MAX_CELLS,
     layout: Layout | None = None, reporter: Reporter | None = None,
 ) -> str:  # fmt: skip
     """Return the plan of a grid: programs, runs, memory and time, found by compiling it. Writes nothing."""
     reporter = reporter or Reporter()
-    limit_blas_threads()
-    reporter.say(f"geocont_jax on {describe_backend()}")
-    loaded = load_grid(grid, overrides)
-    runs = expand(loaded, max_cells)
-    tasks = make_tasks(runs, layout)
+    loaded, runs, tasks = _plan(grid, overrides, max_cells, layout, reporter)
     lines = [describe_plan(loaded, runs, tasks)]
     total = 0.0
     for task in tasks:
@@ -113,6 +107,17 @@ def plan_sweep(
         total += found.task_seconds(task, len(task.runs))
         lines.append(describe_forecast(task, found, len(task.runs)))
     return "\n".join([*lines, f"about {duration(total)} in all; nothing was written"])
+
+
+def _plan(
+    grid: GridSource, overrides: Sequence[str], max_cells: int, layout: Layout | None, reporter: Reporter
+) -> tuple[Grid, tuple[Run, ...], list[Task]]:
+    limit_blas_threads()
+    reporter.say(f"geocont_jax on {describe_backend()}")
+    loaded = load_grid(grid, overrides)
+    runs = expand(loaded, max_cells)
+    tasks = make_tasks(runs, layout)
+    return loaded, runs, tasks
 
 
 def describe_plan(grid: Grid, runs: Sequence[Run], tasks: Sequence[Task]) -> str:

@@ -298,6 +298,13 @@ def test_it_resumes_on_another_number_of_devices(reference, tmp_path, monkeypatc
     assert_same_records(sweep(GRID, tmp_path, layout=Layout(1, 3, 1)), reference)
 
 
+def test_an_unfinished_checkpoint_folder_and_a_relative_path_do_no_harm(reference, tmp_path, monkeypatch):
+    folder = checkpointed(tmp_path, monkeypatch)
+    (folder / "checkpoints" / "7.orbax-checkpoint-tmp-123" / "state").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path.parent)
+    assert_same_records(sweep(GRID, tmp_path.name), reference)
+
+
 def test_a_damaged_checkpoint_is_skipped_with_a_word(reference, tmp_path, monkeypatch, capsys):
     folder = checkpointed(tmp_path, monkeypatch)
     for path in (folder / "checkpoints").rglob("*"):

@@ -1,5 +1,6 @@
 """The leading triplet against float64 NumPy, closed forms and matrices that have none."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -95,3 +96,15 @@ def test_norms_do_not_overflow():
     np.testing.assert_allclose(frobenius_norm(large), 4e25, rtol=1e-6)
     np.testing.assert_allclose(movement_ratio(large, 2 * large), 0.5, rtol=1e-6)
     assert frobenius_norm(jnp.zeros((1, 4, 4))).tolist() == [0.0]
+
+
+def test_metrics_are_float32_whatever_the_training_precision():
+    matrices = jnp.asarray(np.random.default_rng(5).normal(size=(3, 16, 16)), jnp.bfloat16)
+    half, single = leading_triplet(matrices), leading_triplet(matrices.astype(jnp.float32))
+    assert half.v1.dtype == half.gap.dtype == jnp.float32
+    np.testing.assert_array_equal(half.v1, single.v1)
+
+
+def test_nothing_is_differentiated_through_an_svd():
+    gradient = jax.grad(lambda m: jnp.sum(leading_triplet(m).norm))(jnp.eye(4)[None] + 1.0)
+    assert not gradient.any()
