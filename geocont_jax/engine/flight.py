@@ -149,13 +149,10 @@ class _Call:
         return self._advance(state, step, target, is_record=True)
 
     def _initial_state(self, saved: Saved | None) -> Any:
+        state = zero_state(self._task)
         if saved is None:
-            return zero_state(self._task, self._compiled)
+            return self._compiled.place(state)
         row = {identity: i for i, identity in enumerate(saved.identities)}
-        state = jax.tree.map(
-            lambda x: np.zeros(x.shape, x.dtype),
-            run_shapes(self._task.program, self._compiled.layout.capacity)[1],
-        )
         chosen = take_rows(saved.state, [row[run.identity] for run in self._runs])
 
         def fill(whole: np.ndarray, part: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from geocont_jax.engine.compiled import CompiledProgram, run_shapes
-from geocont_jax.engine.tasks import Task
+from geocont_jax.engine.tasks import Task, run_bytes
 from geocont_jax.experiment.settings import traced_half
 from geocont_jax.training.loss import TrainingData
 from geocont_jax.training.program import encode_hypers
@@ -40,7 +40,7 @@ def forecast(task: Task, compiled: CompiledProgram, data: TrainingData) -> Forec
     first_turn = np.arange(layout.capacity) % (layout.turns * layout.lanes) < layout.lanes
 
     def seconds(stop: int, is_record: bool) -> float:
-        state = zero_state(task, compiled)
+        state = compiled.place(zero_state(task))
         began = time.perf_counter()
         jax.block_until_ready(compiled(hypers, state, first_turn, data, 0, stop, is_record))
         return time.perf_counter() - began
@@ -54,14 +54,13 @@ def forecast(task: Task, compiled: CompiledProgram, data: TrainingData) -> Forec
     )
 
 
-def zero_state(task: Task, compiled: CompiledProgram) -> RunState:
-    """Return states of zeros for a whole call, on the devices; at step 0 the program replaces them."""
+def zero_state(task: Task) -> RunState:
+    """Return states of zeros for a whole call, on the host; at step 0 the program replaces them."""
     shapes = run_shapes(task.program, task.layout.capacity)[1]
-    return compiled.place(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes))
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
 
 
 def task_bytes(task: Task, compiled: CompiledProgram, data: TrainingData) -> int:
     """Return the memory that a task takes on one device: states, data and the program's own work."""
-    states = run_shapes(task.program, task.layout.capacity)[1]
-    state_bytes = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(states)) // task.layout.devices
+    state_bytes = run_bytes(task.program) * task.layout.turns * task.layout.lanes
     return state_bytes + sum(x.nbytes for x in data) + compiled.temporary_bytes

@@ -77,11 +77,11 @@ def run_sweep(
     reporter.say(describe_plan(loaded, runs, tasks))
     folder = Path(out) / f"{loaded.name}-{grid_hash(loaded)}"
     with _locked(folder):
-        _write_spec(folder, loaded)
+        _replace(folder / "spec.yaml", to_yaml(loaded))
         store = open_store(
             folder,
             _rows(tasks),
-            _axes(runs),
+            list(runs[0].axes),
             _variables(tasks),
             {"name": loaded.name, "description": loaded.description, **_attrs(loaded)},
         )
@@ -250,10 +250,6 @@ def _rows(tasks: Sequence[Task]) -> list[Row]:
     ]
 
 
-def _axes(runs: Sequence[Run]) -> list[str]:
-    return list(runs[0].axes)
-
-
 def _variables(tasks: Sequence[Task]) -> dict[str, Variable]:
     """Return the store's variables: axes as long as the deepest net needs, chance level by dimension."""
     depths = [task.program.settings.model.depth for task in tasks]
@@ -274,10 +270,6 @@ def _variables(tasks: Sequence[Task]) -> dict[str, Variable]:
 
 def _attrs(grid: Grid) -> dict[str, Any]:
     return {"spec_hash": grid_hash(grid), "geocont_jax": provenance()["versions"]["geocont_jax"]}
-
-
-def _write_spec(folder: Path, grid: Grid) -> None:
-    _replace(folder / "spec.yaml", to_yaml(grid))
 
 
 def _add_session(folder: Path, task: Task, found: Forecast) -> None:
