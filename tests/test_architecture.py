@@ -15,12 +15,14 @@ MAY_USE = {
     "data": set(),
     "models": set(),
     "geometry": set(),
-    "experiment": {"data", "models"},
-    "training": {"experiment", "data", "models", "geometry"},
+    "optimizers": set(),
+    "symmetry": set(),
+    "experiment": {"data", "models", "optimizers"},
+    "training": {"experiment", "data", "models", "optimizers", "geometry"},
     "analysis": {"geometry"},
     "engine": {"experiment", "data", "models", "geometry", "training", "analysis"},
 }
-COMMANDS = {"sweep.py", "__init__.py"}
+COMMANDS = {"sweep.py", "results.py", "claims.py", "reference.py", "__init__.py"}
 
 
 def imported_rooms(path):

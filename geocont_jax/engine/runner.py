@@ -38,7 +38,7 @@ from geocont_jax.experiment.identity import grid_hash
 from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
 from geocont_jax.experiment.spec import to_yaml
-from geocont_jax.training.measure import FIELDS
+from geocont_jax.training.measure import Field, fields_of
 
 GridSource = str | Path | Mapping[str, Any] | Grid
 
@@ -252,20 +252,31 @@ def _rows(tasks: Sequence[Task]) -> list[Row]:
 
 def _variables(tasks: Sequence[Task]) -> dict[str, Variable]:
     """Return the store's variables: axes as long as the deepest net needs, chance level by dimension."""
-    depths = [task.program.settings.model.depth for task in tasks]
-    widths = {task.program.settings.model.width for task in tasks}
-    sizes = {"pair": max(depths) - 1, "layer": max(depths)}
+    programs = [task.program for task in tasks]
+    depth = max(program.settings.model.depth for program in programs)
+    sizes = {
+        "record": max(len(program.record_steps) for program in programs),
+        "pair": depth - 1,
+        "layer": depth,
+        "other_layer": depth,
+    }
+    widths = {program.settings.model.width for program in programs}
     # The dimension that chance depends on: one number, or the coordinate that holds it for each run.
     null_dimension: int | str = widths.pop() if len(widths) == 1 else "width"
+    fields = [fields_of(choice) for choice in {program.settings.measure.families for program in programs}]
     return {
         name: Variable(
-            field.axes,
-            tuple(sizes[axis] for axis in field.axes),
-            field.dtype,
-            {"long_name": field.long_name} | ({"null_dimension": null_dimension} if name.endswith("_cosine") else {}),
+            field.axes, tuple(sizes[axis] for axis in field.axes), field.dtype, _about(field, null_dimension)
         )
-        for name, field in FIELDS.items()
+        for name, field in max(fields, key=len).items()
     }
+
+
+def _about(field: Field, null_dimension: int | str) -> dict[str, Any]:
+    about: dict[str, Any] = {"long_name": field.long_name}
+    if field.null:
+        about |= {"null": field.null, "null_dimension": null_dimension}
+    return about | ({"null_k": field.k} if field.k else {})
 
 
 def _attrs(grid: Grid) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import zarr
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import variant_label
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 RUNS_PER_FILE = 64
 
 PENDING, OK, DIVERGED = "pending", "ok", "diverged"
@@ -37,7 +37,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Variable:
-    """A recorded variable: its axes beside (run, record), their sizes, its type and what it is."""
+    """A recorded variable: its axes beside run, their sizes, its type and what it is.
+
+    Without the axis `record` it holds what the latest record said.
+    """
 
     axes: tuple[str, ...]
     shape: tuple[int, ...]
@@ -57,8 +60,11 @@ class RecordStore:
         rows = np.array([self._row[identity] for identity in runs])
         for name, values in records.items():
             inner = [slice(0, size) for size in values.shape[2:]]
-            places = slice(first_record, first_record + values.shape[1])
-            self._group[name].oindex[(rows, places, *inner)] = values
+            if "record" in self._group[name].attrs["_ARRAY_DIMENSIONS"]:
+                places = slice(first_record, first_record + values.shape[1])
+                self._group[name].oindex[(rows, places, *inner)] = values
+            else:
+                self._group[name].oindex[(rows, *inner)] = values[:, -1]
 
     def finish(self, runs: Sequence[str], diverged_at: Sequence[int]) -> None:
         """Mark the named runs as finished: diverged at a step, or ok where that is negative."""
@@ -140,8 +146,8 @@ def _skeleton(
     num_records = max(len(row.steps) for row in rows)
     data = {
         name: (
-            ("run", "record", *variable.axes),
-            _blank((len(rows), num_records, *variable.shape), variable.dtype),
+            ("run", *variable.axes),
+            _blank((len(rows), *_shape(variable, num_records)), variable.dtype),
             dict(variable.attrs),
         )
         for name, variable in variables.items()
@@ -162,6 +168,12 @@ def _skeleton(
         "steps_per_epoch": ("run", np.array([row.steps_per_epoch for row in rows], np.int32)),
     } | _record_coordinates(rows, num_records)
     return xr.Dataset(data, coords, {**attrs, "store_version": STORE_VERSION, "axes": json.dumps(list(axes))})
+
+
+def _shape(variable: Variable, num_records: int) -> tuple[int, ...]:
+    """Return the variable's shape with records enough for runs that the store held before."""
+    sizes = zip(variable.axes, variable.shape, strict=True)
+    return tuple(num_records if axis == "record" else size for axis, size in sizes)
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:

@@ -1,21 +1,34 @@
 """What makes two runs, or two grids, the same: hashes of their resolved settings."""
 
 import json
+from functools import cache
 from hashlib import sha256
+from typing import Any
 
+from geocont_jax.experiment.sections import Section
 from geocont_jax.experiment.settings import Settings, settings_by_name
 
-# Part of every hash. Raise it when a setting of the same name and value comes to mean another computation.
-FORMAT_VERSION = 1
+# Part of every hash. Raise it when a setting of the same name and value comes to mean another computation, and when
+# a default changes.
+FORMAT_VERSION = 2
 
 
 def canonical(settings: Settings) -> str:
     """Return the text that is equal for two runs' settings just when they are the same.
 
     Settings have one canonical value each (true for a residual of 1.0) and floats are written as Python does,
-    shortest form that reads back exactly. `data.dir` is left out: where files lie does not change a run.
+    shortest form that reads back exactly. `data.dir` is left out: where files lie does not change a run. So are
+    values that are the default: runs keep their identity when this package gets a new setting.
     """
-    return json.dumps({"format": FORMAT_VERSION} | settings_by_name(settings), sort_keys=True, allow_nan=False)
+    values = settings_by_name(settings).items()
+    default = _defaults(type(settings.model))
+    told = {name: value for name, value in values if name == "kind" or value != default[name]}
+    return json.dumps({"format": FORMAT_VERSION} | told, sort_keys=True, allow_nan=False)
+
+
+@cache
+def _defaults(model: type[Section]) -> dict[str, Any]:
+    return settings_by_name(Settings(model=model()))  # type: ignore[arg-type]
 
 
 def run_identity(settings: Settings, seed: int) -> str:

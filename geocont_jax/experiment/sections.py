@@ -28,8 +28,8 @@ from geocont_jax.experiment.scalars import (
 from geocont_jax.models.activations import ACTIVATIONS
 from geocont_jax.models.initializers import INITIALIZERS
 from geocont_jax.models.norms import NORMS
+from geocont_jax.optimizers.registry import OPTIMIZERS
 
-OPTIMIZER_NAMES = ("adam", "adamw", "sgd")
 SVD_NAMES = ("exact",)
 DEFAULT_EPOCHS = 4
 
@@ -132,18 +132,18 @@ def _default_epochs(given: dict[str, Any]) -> int | None:
 class TrainingSection(Section):
     """`training`: the optimiser and how long it works."""
 
-    optimizer: Annotated[str, Choice(OPTIMIZER_NAMES)] = "adam"
+    optimizer: Annotated[str, Choice(tuple(OPTIMIZERS))] = "adam"
     """Optimiser family."""
     learning_rate: Annotated[float, Float(ge=0), Traced()] = 1e-3
     """Step size."""
     beta1: Annotated[float, Float(ge=0, lt=1), Traced()] = 0.9
-    """Decay of adam's first moment."""
+    """Decay of the first moment of adam, adamw and novograd."""
     beta2: Annotated[float, Float(ge=0, lt=1), Traced()] = 0.999
-    """Decay of adam's second moment."""
+    """Decay of the second moment of adam, adamw and novograd."""
     momentum: Annotated[float, Float(ge=0, lt=1), Traced()] = 0.0
-    """Momentum of sgd."""
+    """Momentum of sgd, sign and muon."""
     weight_decay: Annotated[float, Float(ge=0), Traced()] = 0.0
-    """Weight decay: L2 in adam and sgd, decoupled in adamw; 0 is off."""
+    """Weight decay: decoupled in adamw, L2 in the others; 0 is off."""
     grad_clip: Annotated[float, Float(ge=0), Traced()] = 0.0
     """Largest norm of the whole gradient; 0 is off."""
     steps: Annotated[int | None, Maybe(Int())] = None
@@ -165,6 +165,10 @@ class MeasureSection(Section):
 
     every: Annotated[str | int, Either(("epoch",), Int())] = "epoch"
     """Time between two records: epoch, or a number of steps."""
+    families: Annotated[str, Choice(("basic", "all"))] = "basic"
+    """Families of matrices: basic (weight, update, gradient, cumulative gradient) or all seven."""
+    reference: Annotated[str | int, Either(("epoch",), Int())] = "epoch"
+    """Where rotation drift counts from: the first record after an epoch, or after this many steps."""
     svd: Annotated[str, Choice(SVD_NAMES)] = "exact"
     """How singular vectors are found."""
 

@@ -10,7 +10,6 @@ from geocont_jax.experiment.problems import problem
 from geocont_jax.experiment.scalars import Text
 from geocont_jax.experiment.sections import (
     MARKERS,
-    OPTIMIZER_NAMES,
     SECTIONS,
     DataSection,
     MeasureSection,
@@ -22,7 +21,6 @@ from geocont_jax.experiment.sections import (
 
 __all__ = [
     "BRANCHES",
-    "OPTIMIZER_NAMES",
     "TRACED",
     "Grid",
     "Settings",

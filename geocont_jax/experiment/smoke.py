@@ -26,6 +26,7 @@ TINY: dict[str, Callable[[Any], Any]] = {
     "data.batch_size": _at_most(32),
     "training.steps": _at_most(STEPS),
     "measure.every": lambda every: 2,
+    "measure.reference": lambda reference: 2,
 }
 """What becomes of the settings that cost time."""
 

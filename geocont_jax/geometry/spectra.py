@@ -1,4 +1,4 @@
-"""Singular values and leading singular vectors of stacks of matrices.
+"""Singular values and vectors of stacks of matrices.
 
 The only place that decides algorithm, precision and sign. All of it runs in float32 whatever the training
 precision, and none of it is ever differentiated.
@@ -21,18 +21,37 @@ class Defect(IntEnum):
     NOT_CONVERGED = 4
 
 
-class LeadingTriplet(NamedTuple):
-    """The leading singular triplet of each matrix of a stack.
+class Spectrum(NamedTuple):
+    """The singular triplets of each matrix of a stack, `W = sum_i s_i u_i v_i^T`, `s_1 >= s_2 >= ...`.
 
-    `v1` (..., d_in) and `u1` (..., d_out) are NaN where `defect` (...) is not 0; `norm` (...) is the spectral
-    norm s1 and `gap` (...) is (s1 - s2) / s1. The sign of a singular vector is arbitrary: nothing here fixes it.
+    Rows of `v` (..., rank, d_in) and `u` (..., rank, d_out) are singular vectors, `s` (..., rank) their values;
+    `defect` (...) says whether the first ones mean anything. All are NaN where a matrix is not finite. The sign of
+    a singular vector is arbitrary: nothing here fixes it.
     """
 
-    v1: Array
-    u1: Array
-    norm: Array
-    gap: Array
+    u: Array
+    s: Array
+    v: Array
     defect: Array
+
+    @property
+    def v1(self) -> Array:
+        """The leading right singular vectors (..., d_in), NaN where `defect` is not 0."""
+        return jnp.where(self.is_sound[..., None], self.v[..., 0, :], jnp.nan)
+
+    @property
+    def u1(self) -> Array:
+        """The leading left singular vectors (..., d_out), NaN where `defect` is not 0."""
+        return jnp.where(self.is_sound[..., None], self.u[..., 0, :], jnp.nan)
+
+    @property
+    def is_sound(self) -> Array:
+        """Whether the leading direction of each matrix exists (...)."""
+        return self.defect == Defect.NONE
+
+    def gap(self, k: int = 1) -> Array:
+        """Return `(s_k - s_{k+1}) / s_1` (...), NaN for a matrix that is zero or not finite."""
+        return (self.s[..., k - 1] - self.s[..., k]) / jnp.where(self.s[..., 0] > 0, self.s[..., 0], jnp.nan)
 
 
 def degenerate_gap(d_out: int, d_in: int) -> float:
@@ -47,36 +66,38 @@ def degenerate_gap(d_out: int, d_in: int) -> float:
     return max(d_out, d_in) * float(jnp.finfo(jnp.float32).eps)
 
 
-def leading_triplet(matrices: Array) -> LeadingTriplet:
-    """Return the leading singular triplet of every matrix of a stack, by an exact SVD.
+def decompose(matrices: Array) -> Spectrum:
+    """Return the singular triplets of every matrix of a stack, by an exact SVD.
 
-    `W = sum_i s_i u_i v_i^T`, `s_1 >= s_2 >= ...`. Non-finite matrices never reach LAPACK, which can hang on
-    them; a leading value that is zero or not simple gives NaN and a `Defect`, never a made-up direction.
+    Non-finite matrices never reach LAPACK, which can hang on them; a leading value that is zero or not simple
+    gives a `Defect`, never a made-up direction.
 
     Shapes: `matrices` (..., d_out, d_in), min(d_out, d_in) >= 2.
 
     >>> import jax.numpy as jnp
-    >>> triplet = leading_triplet(jnp.array([[[0.0, 3.0], [1.0, 0.0]]]))
-    >>> abs(triplet.v1).round(3).tolist(), triplet.norm.tolist(), triplet.defect.tolist()
-    ([[0.0, 1.0]], [3.0], [0])
+    >>> spectrum = decompose(jnp.array([[[0.0, 3.0], [1.0, 0.0]]]))
+    >>> abs(spectrum.v1).round(3).tolist(), spectrum.s.round(3).tolist(), spectrum.defect.tolist()
+    ([[0.0, 1.0]], [[3.0, 1.0]], [0])
     """
     matrices = lax.stop_gradient(matrices).astype(jnp.float32)
-    finite = jnp.all(jnp.isfinite(matrices), axis=(-2, -1))
+    finite = is_finite(matrices)
     u, s, vh = jnp.linalg.svd(jnp.where(finite[..., None, None], matrices, 0.0), full_matrices=False)
+
+    def masked(values: Array) -> Array:
+        return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
+
+    defect = _defect(finite, s, degenerate_gap(*matrices.shape[-2:]))
+    return Spectrum(masked(jnp.swapaxes(u, -1, -2)), masked(s), masked(vh), defect)
+
+
+def is_finite(matrices: Array) -> Array:
+    """Return whether all entries of each matrix (..., d_out, d_in) are finite, as (...)."""
+    return jnp.all(jnp.isfinite(matrices), axis=(-2, -1))
+
+
+def _defect(finite: Array, s: Array, smallest_gap: float) -> Array:
     norm = s[..., 0]
     gap = (norm - s[..., 1]) / jnp.where(norm > 0, norm, 1.0)
-    defect = _defect(finite, norm, gap, degenerate_gap(*matrices.shape[-2:]))
-    sound = defect == Defect.NONE
-    return LeadingTriplet(
-        v1=jnp.where(sound[..., None], vh[..., 0, :], jnp.nan),
-        u1=jnp.where(sound[..., None], u[..., :, 0], jnp.nan),
-        norm=jnp.where(finite, norm, jnp.nan),
-        gap=jnp.where(finite & (norm > 0), gap, jnp.nan),
-        defect=defect,
-    )
-
-
-def _defect(finite: Array, norm: Array, gap: Array, smallest_gap: float) -> Array:
     code = jnp.where(gap < smallest_gap, Defect.DEGENERATE, Defect.NONE)
     code = jnp.where(norm == 0, Defect.ZERO, code)
     code = jnp.where(jnp.isfinite(gap), code, Defect.NOT_CONVERGED)

@@ -22,11 +22,15 @@ def radial(x: Array, scale: Array) -> Array:
     >>> radial(jnp.array([3.0, 4.0]), 1e-3).tolist()
     [3.0, 4.0]
     """
+    return x * jnp.tanh(vector_norm(x) / scale)
+
+
+def vector_norm(x: Array) -> Array:
+    """Return `|x|` over the last axis, (..., 1), with the derivative 0 at 0."""
     squared = jnp.sum(jnp.square(x), axis=-1, keepdims=True)
     # sqrt has an infinite derivative at 0: the inner where keeps it out of the backward pass.
     positive = squared > 0
-    norm = jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
-    return x * jnp.tanh(norm / scale)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
 
 
 def _elementwise(function) -> RowFunction:  # type: ignore[no-untyped-def]

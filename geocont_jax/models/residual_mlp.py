@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geocont_jax.models.activations import ACTIVATIONS
+from geocont_jax.models.activations import ACTIVATIONS, vector_norm
 from geocont_jax.models.branches import apply_branch
 from geocont_jax.models.initializers import INITIALIZERS
 from geocont_jax.models.linear import affine
@@ -34,22 +34,27 @@ class ResidualMLP(nn.Module):
     initializer: str
     unroll: int = 1
 
-    @nn.compact
     def __call__(self, x: Array, hypers: Mapping[str, Array]) -> Array:
         """Return the logits (example, class) of `x` (example, feature)."""
+        return self._forward(x, hypers, with_norms=False)[0]
+
+    def preactivation_norms(self, x: Array, hypers: Mapping[str, Array]) -> Array:
+        """Return the mean length (layer,) of what each activation gets, `|norm(h_l) W_l|`, over `x`."""
+        return self._forward(x, hypers, with_norms=True)[1]
+
+    @nn.compact
+    def _forward(self, x: Array, hypers: Mapping[str, Array], with_norms: bool) -> tuple[Array, Any]:
         h = self._affine("input", x, self.width, hypers)
         kernels = self.param("hidden_kernel", self._hidden_init, hypers)
         biases = self._bias("hidden_bias", (self.depth, self.width))
 
-        def layer(h: Array, weights: tuple[Array, Array | None]) -> tuple[Array, None]:
-            normed = apply_branch(_NORMS, hypers["norm"], h, jnp.float32(EPSILON))
-            branch = apply_branch(
-                _ACTIVATIONS, hypers["activation"], affine(normed, *weights), hypers["activation_scale"]
-            )
-            return hypers["residual"] * h + branch, None
+        def layer(h: Array, weights: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+            z = affine(apply_branch(_NORMS, hypers["norm"], h, jnp.float32(EPSILON)), *weights)
+            branch = apply_branch(_ACTIVATIONS, hypers["activation"], z, hypers["activation_scale"])
+            return hypers["residual"] * h + branch, jnp.mean(vector_norm(z)) if with_norms else None
 
-        h, _ = lax.scan(layer, h, (kernels, biases), unroll=self.unroll)
-        return self._affine("output", h, self.num_classes, hypers)
+        h, norms = lax.scan(layer, h, (kernels, biases), unroll=self.unroll)
+        return self._affine("output", h, self.num_classes, hypers), norms
 
     def _affine(self, name: str, x: Array, features: int, hypers: Mapping[str, Array]) -> Array:
         shape = (x.shape[-1], features)

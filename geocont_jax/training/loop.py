@@ -3,17 +3,19 @@
 Loop bounds are traced, so that no schedule of records, checkpoints or progress reports compiles anything.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
 from geocont_jax.data.batches import batch_indices, epoch_order
+from geocont_jax.optimizers.registry import build_optimizer, decay_weights
 from geocont_jax.training.loss import TrainingData, cross_entropy
 from geocont_jax.training.measure import Record, measure
-from geocont_jax.training.optimizers import build_optimizer
 from geocont_jax.training.program import Hypers, Program, Purpose, run_key
-from geocont_jax.training.state import RunState, init_state, mark_diverged
+from geocont_jax.training.state import Kernels, RunState, Traces, init_state, mark_diverged
 
 
 def advance(
@@ -83,11 +85,24 @@ def train_step(
     (loss, _), gradients = jax.value_and_grad(
         lambda params: cross_entropy(program.module, params, hypers, pixels, labels, data), has_aux=True
     )(state.params)
-    optimizer = build_optimizer(program.settings.training.optimizer, hypers)
-    updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+    name = program.settings.training.optimizer
+    steps, opt_state = build_optimizer(name, hypers).update(gradients, state.opt_state, state.params)
     moved = state._replace(
-        params=optax.apply_updates(state.params, updates),
+        params=optax.apply_updates(decay_weights(name, hypers, state.params), steps),
         opt_state=opt_state,
-        cumulative_gradient=jax.tree.map(jnp.add, state.cumulative_gradient, program.kind.measured_kernels(gradients)),
+        traces=_remember(program, state.traces, gradients, steps),
     )
     return mark_diverged(moved, step, jnp.isfinite(loss))
+
+
+def _remember(program: Program, traces: Traces, gradients: Any, steps: Any) -> Traces:
+    kernels = program.kind.measured_kernels
+
+    def add(total: Kernels, new: Any) -> Kernels:
+        return jax.tree.map(jnp.add, total, kernels(new))
+
+    taken = traces.cumulative_step
+    return traces._replace(
+        recent_gradient=add(traces.recent_gradient, gradients),
+        cumulative_step=None if taken is None else add(taken, steps),
+    )

@@ -28,6 +28,12 @@ class TrainingData(NamedTuple):
     std: Any
 
 
+def preactivation_norms(module: nn.Module, params: Any, hypers: Hypers, pixels: Array, data: TrainingData) -> Array:
+    """Return the mean length (layer,) of what each layer's activation gets, `|W norm(h)|`, over raw pixels."""
+    x = standardise(pixels, data.mean, data.std)
+    return module.apply({"params": params}, x, hypers, method="preactivation_norms")
+
+
 def cross_entropy(
     module: nn.Module, params: Any, hypers: Hypers, pixels: Array, labels: Array, data: TrainingData
 ) -> tuple[Array, Array]:

@@ -67,6 +67,17 @@ class Program:
         return steps_per_epoch(self.num_train, self.settings.data.batch_size)
 
     @cached_property
+    def reference_step(self) -> int:
+        """The first record at or after this step is the one that rotation drift is measured from."""
+        reference = self.settings.measure.reference
+        return self.steps_per_epoch if reference == "epoch" else int(reference)
+
+    @property
+    def measures_all(self) -> bool:
+        """Whether all families of matrices are measured."""
+        return self.settings.measure.families == "all"
+
+    @cached_property
     def record_steps(self) -> tuple[int, ...]:
         """The steps after which a run is measured: 0, then every `measure.every`, and the last one."""
         training, every = self.settings.training, self.settings.measure.every

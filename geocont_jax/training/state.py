@@ -6,22 +6,41 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geocont_jax.training.optimizers import build_optimizer
+from geocont_jax.optimizers.registry import build_optimizer
 from geocont_jax.training.program import Hypers, Program, Purpose, run_key
+
+Kernels = dict[str, Array]
+"""Measured kernels (layer, d_in, d_out) by projection."""
+
+
+class Traces(NamedTuple):
+    """What is remembered of a run's past, for the measured kernels only.
+
+    `initial` is W0, `cumulative_gradient` the sum of the raw gradients up to the previous record, which was at
+    step `recorded_at`, and `recent_gradient` the sum since then. For programs that measure all families,
+    `previous` is W at the previous record and `cumulative_step` the sum of the optimiser's steps without decoupled
+    weight decay; else they are None. `reference` holds the weights' v1 and u1, (layer, d), at the reference record
+    of the drift, NaN before it.
+    """
+
+    initial: Kernels
+    cumulative_gradient: Kernels
+    recent_gradient: Kernels
+    recorded_at: Array
+    previous: Kernels | None
+    cumulative_step: Kernels | None
+    reference: dict[str, Array]
 
 
 class RunState(NamedTuple):
     """The state of one run.
 
-    `initial` and `cumulative_gradient` hold, for the measured kernels only, W0 and the running sum of the raw
-    gradients, (layer, d_in, d_out) by projection. `diverged_at` is the step at which a non-finite loss or
-    weight was first seen, -1 while there is none.
+    `diverged_at` is the step at which a non-finite loss or weight was first seen, -1 while there is none.
     """
 
     params: Any
     opt_state: Any
-    initial: dict[str, Array]
-    cumulative_gradient: dict[str, Array]
+    traces: Traces
     diverged_at: Array
 
 
@@ -29,13 +48,26 @@ def init_state(program: Program, hypers: Hypers) -> RunState:
     """Return the state of a run at step 0, a function of its hyperparameters and seed alone."""
     x = jnp.zeros((1, program.num_features), jnp.float32)
     params = program.rolled_module.init(run_key(hypers, Purpose.INIT), x, hypers)["params"]
-    initial = program.kind.measured_kernels(params)
     return RunState(
         params=params,
         opt_state=build_optimizer(program.settings.training.optimizer, hypers).init(params),
-        initial=initial,
-        cumulative_gradient=jax.tree.map(jnp.zeros_like, initial),
+        traces=_init_traces(program, program.kind.measured_kernels(params)),
         diverged_at=jnp.int32(-1),
+    )
+
+
+def _init_traces(program: Program, initial: Kernels) -> Traces:
+    nothing = jax.tree.map(jnp.zeros_like, initial)
+    (kernel,) = initial.values()
+    layer, d_in, d_out = kernel.shape
+    return Traces(
+        initial=initial,
+        cumulative_gradient=nothing,
+        recent_gradient=nothing,
+        recorded_at=jnp.int32(0),
+        previous=initial if program.measures_all else None,
+        cumulative_step=nothing if program.measures_all else None,
+        reference={"v1": jnp.full((layer, d_in), jnp.nan), "u1": jnp.full((layer, d_out), jnp.nan)},
     )
 
 

@@ -1,0 +1,1 @@
+"""How a run learns: gradient transformations built from traced hyperparameters."""
