@@ -50,18 +50,23 @@ def _mean_gradient(now: Moment) -> Kernels:
     return jax.tree.map(lambda g: g / steps, now.traces.recent_gradient)
 
 
+def _update(now: Moment) -> Kernels:
+    return _minus(now.weight, now.traces.initial)
+
+
+def _cumulative_step(now: Moment) -> Kernels:
+    return _update(now) if now.traces.cumulative_step is None else now.traces.cumulative_step
+
+
 FAMILIES: dict[str, Family] = {
     "weight": Family("weight W", lambda now: now.weight, basic=True),
-    "update": Family("update W - W0", lambda now: _minus(now.weight, now.traces.initial), basic=True),
+    "update": Family("update W - W0", _update, basic=True),
     "gradient": Family("gradient on the fixed evaluation batch", lambda now: now.gradient, basic=True),
     "cumulative_gradient": Family(
         "running sum of the raw gradients", lambda now: _total_gradient(now.traces), basic=True
     ),
     "mean_gradient": Family("mean of the raw gradients since the previous record", _mean_gradient),
-    "cumulative_step": Family(
-        "running sum of the optimiser's steps without decoupled weight decay",
-        lambda now: now.traces.cumulative_step,  # type: ignore[arg-type,return-value]
-    ),
+    "cumulative_step": Family("running sum of the optimiser's steps without decoupled weight decay", _cumulative_step),
     "recent_update": Family(
         "update W - W at the previous record",
         lambda now: _minus(now.weight, now.traces.previous),  # type: ignore[arg-type]
@@ -167,8 +172,8 @@ def _hidden(kernels: Kernels) -> Array:
 
 def _movement(now: Moment) -> Array:
     """Return `|W - W0|_F / |W0|_F` of every layer (layer,)."""
-    moved = _minus(now.weight, now.traces.initial)
-    return jnp.concatenate(jax.tree.leaves(jax.tree.map(movement_ratio, moved, now.traces.initial)))
+    ratios = jax.tree.map(movement_ratio, _update(now), now.traces.initial)
+    return jnp.concatenate(jax.tree.leaves(ratios))
 
 
 def _close_interval(program: Program, now: Moment, weight: Layers) -> Traces:

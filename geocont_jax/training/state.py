@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geocont_jax.optimizers.registry import build_optimizer
+from geocont_jax.optimizers.registry import OPTIMIZERS, build_optimizer
 from geocont_jax.training.program import Hypers, Program, Purpose, run_key
 
 Kernels = dict[str, Array]
@@ -17,9 +17,9 @@ class Traces(NamedTuple):
     """What is remembered of a run's past, for the measured kernels only.
 
     `initial` is W0, `cumulative_gradient` the sum of the raw gradients up to the previous record, which was at
-    step `recorded_at`, and `recent_gradient` the sum since then. For programs that measure all families,
-    `previous` is W at the previous record and `cumulative_step` the sum of the optimiser's steps without decoupled
-    weight decay; else they are None. `reference` holds the weights' v1 and u1, (layer, d), at the reference record
+    step `recorded_at`, and `recent_gradient` the sum since then. Where all families are measured, `previous` is W at
+    the previous record, and where weights decay apart from the optimiser's steps, too, `cumulative_step` is the sum
+    of those steps (else it is W - W0); None where not needed. `reference` holds the weights' v1 and u1, (layer, d), at the reference record
     of the drift, NaN before it.
     """
 
@@ -60,13 +60,14 @@ def _init_traces(program: Program, initial: Kernels) -> Traces:
     nothing = jax.tree.map(jnp.zeros_like, initial)
     (kernel,) = initial.values()
     layer, d_in, d_out = kernel.shape
+    has_own_decay = OPTIMIZERS[program.settings.training.optimizer].decoupled
     return Traces(
         initial=initial,
         cumulative_gradient=nothing,
         recent_gradient=nothing,
         recorded_at=jnp.int32(0),
         previous=initial if program.measures_all else None,
-        cumulative_step=nothing if program.measures_all else None,
+        cumulative_step=nothing if program.measures_all and has_own_decay else None,
         reference={"v1": jnp.full((layer, d_in), jnp.nan), "u1": jnp.full((layer, d_out), jnp.nan)},
     )
 
