@@ -1,9 +1,9 @@
 """From records to a row per variant: mean, interval, n, chance and z of every metric at the last record."""
 
 import csv
+import io
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from geocont_jax.analysis.statistics import describe
-from geocont_jax.geometry.null import chance_level, z_score
+from geocont_jax.analysis.statistics import Description, describe
+from geocont_jax.files import write_whole
+from geocont_jax.geometry.null import NULLS, z_score
 
 Row = dict[str, Any]
 
@@ -32,7 +33,7 @@ def summarise(dataset: xr.Dataset) -> list[Row]:
     The unit is the seed: layers are averaged inside a run first. Runs that diverged or are not finished do not
     enter the means but are counted. Columns: the axes by short name, `variant`, `n_ok`, `n_diverged`, `n_pending`;
     for each metric `_mean`, `_sd`, `_sem`, `_ci95_low`, `_ci95_high` (`describe`) and `_n`, the runs that have a
-    value; for cosines also `_chance` and `_z`.
+    value; where there is a null distribution also `_chance` and `_z`.
 
     Args: `dataset`, the records of a sweep with dims run, record, pair, layer.
 
@@ -81,7 +82,7 @@ def run_means(variable: xr.DataArray) -> RunMeans:
 
 
 def null_dimension(dataset: xr.Dataset, name: str, run: int) -> float:
-    """Return the dimension that a cosine's chance level depends on; NaN for metrics without one.
+    """Return the dimension that a metric's chance level depends on; NaN for metrics without one.
 
     The attribute `null_dimension` holds it, or names the coordinate that does where runs differ.
     """
@@ -94,12 +95,11 @@ def write_summary(rows: Sequence[Row], path: Path) -> None:
 
     Numbers that do not exist are empty, booleans are True and False: pandas reads back every label and type.
     """
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-    os.replace(partial, path)
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, list(rows[0]))
+    table.writeheader()
+    table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    write_whole(path, text.getvalue())
 
 
 def _cell(value: Any) -> Any:
@@ -114,17 +114,21 @@ def _row(dataset: xr.Dataset, means: Mapping[str, RunMeans], members: np.ndarray
     row |= {f"n_{name}": int((status == name).sum()) for name in ("ok", "diverged", "pending")}
     finished = members[status == "ok"]
     for name, (mean, number) in means.items():
-        row |= _columns(name, mean[finished], number[finished], null_dimension(dataset, name, first))
+        found = describe(mean[finished])
+        row |= {f"{name}_{statistic}": getattr(found, statistic) for statistic in STATISTICS}
+        row |= _against_chance(dataset, name, first, found, number[finished])
     return row
 
 
-def _columns(name: str, means: np.ndarray, num_pairs: np.ndarray, dimension: float) -> Row:
-    found = describe(means)
-    columns: Row = {f"{name}_{statistic}": getattr(found, statistic) for statistic in STATISTICS}
-    if not math.isnan(dimension):
-        columns[f"{name}_chance"] = chance_level(dimension)
-        columns[f"{name}_z"] = z_score(found.mean, dimension, _harmonic_mean(num_pairs[num_pairs > 0]), found.n)
-    return columns
+def _against_chance(dataset: xr.Dataset, name: str, run: int, found: Description, num_pairs: np.ndarray) -> Row:
+    attrs = dataset[name].attrs
+    if "null" not in attrs:
+        return {}
+    null, k, dimension = attrs["null"], attrs.get("null_k", 1), null_dimension(dataset, name, run)
+    return {
+        f"{name}_chance": NULLS[null].mean(dimension, k),
+        f"{name}_z": z_score(found.mean, dimension, _harmonic_mean(num_pairs[num_pairs > 0]), found.n, null, k),
+    }
 
 
 def _harmonic_mean(numbers: np.ndarray) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from geocont_jax.analysis.published import published_value
+from geocont_jax.analysis.published import published_entry
 from geocont_jax.analysis.summary import Row, axes_of, last_values, null_dimension, run_steps, summarise
 from geocont_jax.geometry.null import chance_level
 
@@ -19,6 +19,7 @@ WIDTH = 120
 HEADS = {
     "weight_v1_cosine": "weight v1",
     "gradient_v1_cosine": "gradient v1",
+    "weight_v_alignment": "alignment",
     "test_accuracy": "test accuracy",
     "weight_u1_cosine": "weight u1",
     "update_v1_cosine": "update v1",
@@ -83,8 +84,9 @@ def _count(row: Row) -> str:
 def _measured(rows: Sequence[Row], settings: Sequence[Mapping[str, Any]]) -> list[Column]:
     columns: list[Column] = []
     for name, head in HEADS.items():
-        if f"{name}_mean" in rows[0]:
-            columns.append(_with_bars(rows, name, head))
+        if f"{name}_mean" not in rows[0]:
+            continue
+        columns.append(_with_bars(rows, name, head))
         if name == MAIN and f"{name}_chance" in rows[0]:
             columns.append(_numbers("chance", [row[f"{name}_chance"] for row in rows], ".3f"))
             columns.append(_numbers("z", [row[f"{name}_z"] for row in rows], ".1f"))
@@ -102,10 +104,10 @@ def _with_bars(rows: Sequence[Row], name: str, head: str) -> Column:
 
 def _paper(name: str, settings: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Return the column of the paper's values of a metric, where there is one."""
-    values = [published_value(name, of_variant) for of_variant in settings]
-    if all(value is None for value in values):
+    entries = [published_entry(name, of_variant) for of_variant in settings]
+    if not any(entries):
         return []
-    return [Column("paper", tuple("" if value is None else f"{value:.2f}" for value in values))]
+    return [Column("paper", tuple(f"{entry.value:.{entry.decimals}f}" if entry else "" for entry in entries))]
 
 
 def _numbers(head: str, values: Sequence[float], form: str) -> Column:

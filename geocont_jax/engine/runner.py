@@ -38,6 +38,7 @@ from geocont_jax.experiment.identity import grid_hash
 from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
 from geocont_jax.experiment.spec import to_yaml
+from geocont_jax.files import write_whole
 from geocont_jax.training.measure import Field, fields_of
 
 GridSource = str | Path | Mapping[str, Any] | Grid
@@ -77,7 +78,7 @@ def run_sweep(
     reporter.say(describe_plan(loaded, runs, tasks))
     folder = Path(out) / f"{loaded.name}-{grid_hash(loaded)}"
     with _locked(folder):
-        _replace(folder / "spec.yaml", to_yaml(loaded))
+        write_whole(folder / "spec.yaml", to_yaml(loaded))
         store = open_store(
             folder,
             _rows(tasks),
@@ -301,10 +302,4 @@ def _add_session(folder: Path, task: Task, found: Forecast) -> None:
             "record_seconds": round(found.record_seconds, 6),
         }
     )
-    _replace(path, json.dumps(manifest, indent=1, allow_nan=False) + "\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    write_whole(path, json.dumps(manifest, indent=1, allow_nan=False) + "\n")

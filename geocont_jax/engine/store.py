@@ -15,6 +15,8 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from geocont_jax.analysis.condensed import expand
+from geocont_jax.engine.condensed_file import is_condensed, read_condensed
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import variant_label
 
@@ -77,9 +79,12 @@ class RecordStore:
 def load_results(folder: str | Path) -> xr.Dataset:
     """Return the records in a sweep's results folder as an xarray Dataset, in memory.
 
-    Raises InputError where there are none, or where another version wrote them.
+    A condensed store, `NAME.zarr.zip`, comes with the same dimensions. Raises InputError where there are no records,
+    or where another version wrote them.
     """
     folder = Path(folder)
+    if is_condensed(folder):
+        return expand(read_condensed(folder))
     path = folder if folder.suffix == ".zarr" else folder / "records.zarr"
     _restore_swapped(path)
     if not path.is_dir():
@@ -95,6 +100,12 @@ def load_results(folder: str | Path) -> xr.Dataset:
             f"use another --out, or the version that wrote it ({dataset.attrs.get('geocont_jax', 'unknown')})"
         )
     return dataset
+
+
+def is_results(folder: Path) -> bool:
+    """Return whether a folder holds records, also with the swap of an enlarged grid interrupted."""
+    path = folder / "records.zarr"
+    return path.is_dir() or _swapped(path).is_dir()
 
 
 def select_runs(dataset: xr.Dataset, identities: Sequence[str]) -> xr.Dataset:

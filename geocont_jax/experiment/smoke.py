@@ -71,7 +71,7 @@ def _tiny_axis(dotted: str, axis: Sequence[Any]) -> list[Any]:
 def _tiny_rows(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     columns = [[_tiny(name, value) for value in axis] for name, axis in axes.items()]
     rows = list(dict.fromkeys(zip(*columns, strict=True)))
-    if any(name in TINY for name in axes):
+    if all(name in TINY for name in axes):
         rows = rows[:MAX_VALUES]
     return {name: [row[i] for row in rows] for i, name in enumerate(axes)}
 

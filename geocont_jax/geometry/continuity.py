@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geocont_jax.geometry.spectra import degenerate_gap
+
 HIGHEST = lax.Precision.HIGHEST
 
 
@@ -45,10 +47,15 @@ def symmetric_alignment(vectors: Array, values: Array) -> Array:
 
 
 def best_match_alignment(vectors: Array, values: Array) -> Array:
-    """Return `sum_i p_i^l max_j |v_i^l . v_j^{l+1}|`: every vector against the one most like it."""
+    """Return `sum_i p_i^l max_j |v_i^l . v_j^{l+1}|`: every vector against the one most like it.
+
+    Over the j whose singular value is more than rounding: the others are any basis of what the matrix does not use.
+    """
     cosines = jnp.einsum("...id,...jd->...ij", vectors[..., :-1, :, :], vectors[..., 1:, :, :], precision=HIGHEST)
-    best = jnp.minimum(jnp.max(jnp.abs(cosines), axis=-1), 1.0)
-    return jnp.sum(energy_shares(values)[..., :-1, :] * best, axis=-1)
+    floor = degenerate_gap(vectors.shape[-1], vectors.shape[-1])
+    used = values[..., 1:, :] > floor * values[..., 1:, :1]
+    best = jnp.max(jnp.where(used[..., None, :], jnp.abs(cosines), 0.0), axis=-1)
+    return jnp.sum(energy_shares(values)[..., :-1, :] * jnp.minimum(best, 1.0), axis=-1)
 
 
 def gram_alignment(matrices: Array) -> Array:

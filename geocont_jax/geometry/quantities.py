@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geocont_jax.geometry.continuity import (
     adjacent_cosines,
@@ -70,7 +70,7 @@ def measure_stack(matrices: Array) -> dict[str, Array]:
 
 def decompose_layers(matrices: Array) -> Layers:
     """Return a stack of matrices (..., layer, d_out, d_in) in float32 with its spectrum, by one stacked SVD."""
-    single = jnp.asarray(matrices, jnp.float32)
+    single = lax.stop_gradient(jnp.asarray(matrices, jnp.float32))
     return Layers(jnp.where(is_finite(single)[..., None, None], single, jnp.nan), decompose(single))
 
 
@@ -113,7 +113,7 @@ def _of_side(side: str, name: str) -> dict[str, Quantity]:
             f"sum_i (p_i^l + p_i^{other})/2 |{s}_i^l . {s}_i^{other}|", "alignment",
         ),
         "_best": (
-            best_match_alignment, "best match", f"sum_i p_i^l max_j |{s}_i^l . {s}_j^{other}|", "alignment_best",
+            best_match_alignment, "best match", f"sum_i p_i^l max_j:s_j>0 |{s}_i^l . {s}_j^{other}|", "alignment_best",
         ),
     }  # fmt: skip
     gram = "W^T W" if side == "v" else "W W^T"

@@ -19,8 +19,8 @@ class Traces(NamedTuple):
     `initial` is W0, `cumulative_gradient` the sum of the raw gradients up to the previous record, which was at
     step `recorded_at`, and `recent_gradient` the sum since then. Where all families are measured, `previous` is W at
     the previous record, and where weights decay apart from the optimiser's steps, too, `cumulative_step` is the sum
-    of those steps (else it is W - W0); None where not needed. `reference` holds the weights' v1 and u1, (layer, d), at the reference record
-    of the drift, NaN before it.
+    of those steps (else it is W - W0); None where not needed. `reference` holds the weights' v1 and u1, (layer, d),
+    at the reference record of the drift, NaN before it.
     """
 
     initial: Kernels

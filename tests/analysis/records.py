@@ -31,7 +31,8 @@ def sweep_records(
     for family in FAMILIES:
         for side in ("v1", "u1"):
             values = np.full((runs, len(steps), pairs), fill, np.float32)
-            data[f"{family}_{side}_cosine"] = (("run", "record", "pair"), values, {"null_dimension": dimension})
+            attrs = {"null": "cosine", "null_dimension": dimension}
+            data[f"{family}_{side}_cosine"] = (("run", "record", "pair"), values, attrs)
         data[f"{family}_gap"] = (("run", "record", "layer"), np.full((runs, len(steps), pairs + 1), fill, np.float32))
         data[f"{family}_defect"] = (("run", "record", "layer"), np.zeros((runs, len(steps), pairs + 1), np.int8))
     data |= {name: (("run", "record"), np.full((runs, len(steps)), fill, np.float32)) for name in SCALARS}

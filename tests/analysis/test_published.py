@@ -3,9 +3,14 @@ import doctest
 import pytest
 
 from geocont_jax.analysis import published
-from geocont_jax.analysis.published import PUBLISHED, TOY_STUDY, published_value
+from geocont_jax.analysis.published import PUBLISHED, TOY_STUDY, published_entry
 
 TOY = {**TOY_STUDY, "name": "mnist"}
+
+
+def published_value(metric, settings):
+    entry = published_entry(metric, settings)
+    return None if entry is None else entry.value
 
 
 def resolved(**settings):
@@ -29,8 +34,8 @@ def test_every_value_is_found_by_its_own_settings(entry):
         ("weight_v1_cosine", {"residual": True, "activation": "radial"}, 0.22),
         ("gradient_v1_cosine", {"residual": True, "activation": "identity"}, 0.93),
         ("gradient_v1_cosine", {"residual": False, "activation": "gelu"}, 0.05),
-        ("weight_sigma2_alignment", {"residual": True, "activation": "relu"}, 0.249),
-        ("weight_sigma2_alignment", {"residual": True, "activation": "identity", "norm": "layernorm"}, 0.303),
+        ("weight_v_alignment", {"residual": True, "activation": "relu"}, 0.249),
+        ("weight_v_alignment", {"residual": True, "activation": "identity", "norm": "layernorm"}, 0.303),
         ("weight_v1_cosine", {"residual": True, "activation": "relu"}, None),
         ("weight_v1_cosine", {"residual": 0.5, "activation": "identity"}, None),
         ("weight_v1_cosine", {"residual": 1.0, "activation": "identity"}, 0.22),
@@ -62,3 +67,9 @@ def test_a_run_that_does_not_say_what_it_is_is_not_compared():
 def test_no_two_entries_answer_the_same_question():
     questions = [(entry.metric, tuple(sorted(entry.conditions.items()))) for entry in PUBLISHED]
     assert len(set(questions)) == len(PUBLISHED)
+
+
+@pytest.mark.parametrize("entry", PUBLISHED, ids=lambda entry: f"{entry.metric} {entry.conditions}")
+def test_the_value_has_the_digits_that_it_says(entry):
+    assert float(f"{entry.value:.{entry.decimals}f}") == entry.value
+    assert published_entry(entry.metric, resolved(**entry.conditions)) is entry

@@ -21,7 +21,7 @@ from geocont_jax.engine.checkpoint import CheckpointFolder, Saved
 from geocont_jax.engine.layout import Layout
 from geocont_jax.engine.progress import Reporter
 from geocont_jax.engine.store import STORE_VERSION
-from geocont_jax.training.measure import FIELDS
+from geocont_jax.training.measure import fields_of
 
 GRID = {
     "name": "tiny",
@@ -45,7 +45,7 @@ def reference(tmp_path_factory):
 
 def assert_same_records(found, expected, atol=0.0):
     order = [found["identity"].values.tolist().index(i) for i in expected["identity"].values.tolist()]
-    for name in FIELDS:
+    for name in fields_of("basic"):
         np.testing.assert_allclose(found[name].values[order], expected[name].values, rtol=0, atol=atol, err_msg=name)
 
 
@@ -53,7 +53,7 @@ def test_the_store_opens_with_xarray_alone(reference):
     path = f"{reference.attrs['folder']}/records.zarr"
     code = f"import xarray; print(sorted(xarray.open_zarr({path!r}).sizes.items()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[('layer', 4), ('pair', 3), ('record', 4), ('run', 8)]"
+    assert done.stdout.strip() == "[('layer', 4), ('other_layer', 4), ('pair', 3), ('record', 4), ('run', 8)]"
     dataset = xr.open_zarr(path)
     assert dataset.weight_v1_cosine.dims == ("run", "record", "pair")
     assert dataset.update_ratio.dims == ("run", "record")
@@ -159,7 +159,7 @@ def test_a_diverging_run_leaves_the_others_as_they_are(reference, tmp_path, caps
     assert (records.diverged_at.values[wild] == 0).all()
     assert np.isnan(records.weight_v1_cosine.values[wild]).all()
     healthy = records.isel(run=~wild)
-    for name in FIELDS:
+    for name in fields_of("basic"):
         np.testing.assert_array_equal(healthy[name].values, reference[name].values, err_msg=name)
     assert "diverged at step 0" in capsys.readouterr().err
 

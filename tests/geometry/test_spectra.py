@@ -1,4 +1,4 @@
-"""The leading triplet against float64 NumPy, closed forms and matrices that have none."""
+"""The leading spectrum against float64 NumPy, closed forms and matrices that have none."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geocont_jax.geometry.continuity import adjacent_cosines, frobenius_norm, movement_ratio
-from geocont_jax.geometry.spectra import Defect, degenerate_gap, leading_triplet
+from geocont_jax.geometry.spectra import Defect, decompose, degenerate_gap
 
 
 def oracle_cosines(matrices, side):
@@ -28,13 +28,13 @@ def oracle_gaps(matrices):
 @pytest.mark.parametrize("shape", [(6, 32, 32), (6, 20, 32), (6, 32, 20), (3, 256, 256)])
 def test_continuity_agrees_with_float64_svd(shape):
     matrices = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    triplet = leading_triplet(jnp.asarray(matrices))
+    spectrum = decompose(jnp.asarray(matrices))
     gaps = oracle_gaps(matrices)
     # Perturbation theory: float32 rounding turns a leading vector by about sqrt(d) eps / gap; 4 for two vectors.
     tolerance = 4 * np.sqrt(max(shape[1:])) * np.finfo(np.float32).eps / gaps.min()
-    for side, vectors in (("v", triplet.v1), ("u", triplet.u1)):
+    for side, vectors in (("v", spectrum.v1), ("u", spectrum.u1)):
         np.testing.assert_allclose(adjacent_cosines(vectors), oracle_cosines(matrices, side), atol=tolerance)
-    np.testing.assert_allclose(triplet.gap, gaps, atol=1e-5)
+    np.testing.assert_allclose(spectrum.gap(), gaps, atol=1e-5)
 
 
 def test_planted_direction_is_found_whatever_the_scale():
@@ -42,10 +42,10 @@ def test_planted_direction_is_found_whatever_the_scale():
     v, u = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 24)))
     planted = 10 * np.outer(u, v) + 0.1 * rng.normal(size=(24, 24))
     for scale in (1e-30, 1.0, 1e30):
-        triplet = leading_triplet(jnp.asarray((scale * planted)[None], jnp.float32))
-        assert triplet.defect.tolist() == [Defect.NONE]
-        assert abs(float(np.asarray(triplet.v1[0], np.float64) @ v)) > 0.99
-        assert abs(float(np.asarray(triplet.u1[0], np.float64) @ u)) > 0.99
+        spectrum = decompose(jnp.asarray((scale * planted)[None], jnp.float32))
+        assert spectrum.defect.tolist() == [Defect.NONE]
+        assert abs(float(np.asarray(spectrum.v1[0], np.float64) @ v)) > 0.99
+        assert abs(float(np.asarray(spectrum.u1[0], np.float64) @ u)) > 0.99
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_planted_direction_is_found_whatever_the_scale():
 )
 def test_a_matrix_without_a_leading_direction_gives_nan_and_a_reason(matrix, defect):
     sound = np.diag(np.arange(8.0, 0.0, -1.0))
-    triplet = leading_triplet(jnp.asarray(np.stack([sound, matrix]), jnp.float32))
-    assert triplet.defect.tolist() == [Defect.NONE, defect]
-    cosine = float(adjacent_cosines(triplet.v1)[0])
+    spectrum = decompose(jnp.asarray(np.stack([sound, matrix]), jnp.float32))
+    assert spectrum.defect.tolist() == [Defect.NONE, defect]
+    cosine = float(adjacent_cosines(spectrum.v1)[0])
     assert np.isnan(cosine) == (defect != Defect.NONE)
 
 
@@ -76,14 +76,14 @@ def test_continuity_ignores_signs_and_shared_rotations(seed, rotate):
     if rotate:
         rotation = np.linalg.qr(rng.normal(size=(12, 12)))[0]
         turned = rotation @ matrices @ rotation.T
-    before, after = (adjacent_cosines(leading_triplet(jnp.asarray(m, jnp.float32)).v1) for m in (matrices, turned))
+    before, after = (adjacent_cosines(decompose(jnp.asarray(m, jnp.float32)).v1) for m in (matrices, turned))
     tolerance = 40 * np.finfo(np.float32).eps / max(oracle_gaps(matrices).min(), 1e-3)
     np.testing.assert_allclose(before, after, atol=tolerance)
 
 
 def test_transposing_swaps_the_sides():
     matrices = jnp.asarray(np.random.default_rng(2).normal(size=(4, 10, 14)), jnp.float32)
-    one, other = leading_triplet(matrices), leading_triplet(jnp.swapaxes(matrices, 1, 2))
+    one, other = decompose(matrices), decompose(jnp.swapaxes(matrices, 1, 2))
     np.testing.assert_allclose(adjacent_cosines(one.v1), adjacent_cosines(other.u1), atol=1e-4)
 
 
@@ -100,11 +100,11 @@ def test_norms_do_not_overflow():
 
 def test_metrics_are_float32_whatever_the_training_precision():
     matrices = jnp.asarray(np.random.default_rng(5).normal(size=(3, 16, 16)), jnp.bfloat16)
-    half, single = leading_triplet(matrices), leading_triplet(matrices.astype(jnp.float32))
-    assert half.v1.dtype == half.gap.dtype == jnp.float32
+    half, single = decompose(matrices), decompose(matrices.astype(jnp.float32))
+    assert half.v1.dtype == half.s.dtype == jnp.float32
     np.testing.assert_array_equal(half.v1, single.v1)
 
 
 def test_nothing_is_differentiated_through_an_svd():
-    gradient = jax.grad(lambda m: jnp.sum(leading_triplet(m).norm))(jnp.eye(4)[None] + 1.0)
+    gradient = jax.grad(lambda m: jnp.sum(decompose(m).s))(jnp.eye(4)[None] + 1.0)
     assert not gradient.any()

@@ -1,0 +1,93 @@
+"""`python -m geocont_jax.claims RESULTS...`: hold the claims of the papers against the records of sweeps."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+EXIT_OK, EXIT_CRASH, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+EPILOG = """\
+RESULTS: results folders that sweeps printed, condensed stores (NAME.zarr.zip), or folders that hold some of either.
+A claim is tested by the sweep of a certain name, which must be there once; where it is not, the claim is undecided.
+exit status: 0 whatever the verdicts are; 1 crash; 2 wrong usage or results."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    command = argparse.ArgumentParser(
+        prog="python -m geocont_jax.claims",
+        description="Say for every claim whether the records of sweeps support it, refute it or leave it undecided.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_argument("results", nargs="*", default=["results"], metavar="RESULTS",
+                         help="where results are (default: results)")  # fmt: skip
+    command.add_argument("--out", metavar="FILE", help="write the scoreboard to a file, in one move, not to stdout")
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    options = parser().parse_args(arguments)
+    from geocont_jax.errors import InputError
+
+    try:
+        _claims(options)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_INPUT
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CRASH
+    return EXIT_OK
+
+
+def _claims(options: argparse.Namespace) -> None:
+    from geocont_jax.analysis.claims.render import scoreboard
+    from geocont_jax.errors import InputError
+    from geocont_jax.files import write_whole
+
+    out = None if options.out is None else Path(options.out)
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no folder {out.parent}; make it, or name another file")
+    text = scoreboard(load_stores(options.results))
+    if out is None:
+        print(text)
+    else:
+        write_whole(out, text + "\n")
+
+
+def load_stores(places: Sequence[str]) -> "list[xr.Dataset]":
+    """Return the records of every store at or in the places, each once, with where it is and how it came about.
+
+    Raises InputError where a place does not exist or holds no store, and where a store cannot be read.
+    """
+    from geocont_jax.engine.condensed import find_results
+
+    stores = dict.fromkeys(store.resolve() for place in places for store in find_results(place))
+    return [_load(store) for store in stores]
+
+
+def _load(store: Path) -> "xr.Dataset":
+    from geocont_jax.analysis.condensed import expand
+    from geocont_jax.engine.condensed import read_sweep
+
+    # Full records are condensed as well: whoever has only condensed ones gets the same scoreboard.
+    return expand(read_sweep(store)).assign_attrs(folder=_shown(store))
+
+
+def _shown(store: Path) -> str:
+    """Return a path as short as it can be said from here."""
+    return str(store.relative_to(Path.cwd())) if store.is_relative_to(Path.cwd()) else str(store)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
