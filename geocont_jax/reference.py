@@ -16,6 +16,7 @@ from geocont_jax.experiment.sections import FIELDS, MARKERS, SECTIONS, short_nam
 from geocont_jax.experiment.settings import Grid
 from geocont_jax.geometry.null import NULLS
 from geocont_jax.geometry.quantities import QUANTITIES
+from geocont_jax.optimizers.registry import OPTIMIZERS
 from geocont_jax.training.measure import FAMILIES, OF_RUN
 
 Schema = Mapping[str, Any]
@@ -84,9 +85,19 @@ def nulls_table() -> str:
     return _table(("null", "of one pair", f"mean at {size}", f"sd at {size}"), rows)
 
 
+def optimizers_table() -> str:
+    """Return the optimisers: what they are, and whether their steps turn with the gradient."""
+    rows = (
+        [f"`{name}`", optimizer.description, "yes" if optimizer.equivariant else "no"]
+        for name, optimizer in OPTIMIZERS.items()
+    )
+    return _table(("`training.optimizer`", "what it is", "turns with rotations"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "grid-keys": grid_keys_table,
     "settings": settings_table,
+    "optimizers": optimizers_table,
     "families": families_table,
     "quantities": quantities_table,
     "of-the-run": run_table,
