@@ -76,7 +76,7 @@ def decompose(matrices: Array) -> Spectrum:
 
     >>> import jax.numpy as jnp
     >>> spectrum = decompose(jnp.array([[[0.0, 3.0], [1.0, 0.0]]]))
-    >>> abs(spectrum.v1).round(3).tolist(), spectrum.s.round(3).tolist(), spectrum.defect.tolist()
+    >>> abs(spectrum.v1).round().tolist(), spectrum.s.round().tolist(), spectrum.defect.tolist()
     ([[0.0, 1.0]], [[3.0, 1.0]], [0])
     """
     matrices = lax.stop_gradient(matrices).astype(jnp.float32)

@@ -100,7 +100,8 @@ def test_readings_and_matrices_of_lesser_families_are_left_out():
         assert f"{family}_v_alignment" in small
         assert f"{family}_u1_cosine" in small
         has_readings = family in ("weight", "cumulative_gradient")
-        assert (f"{family}_u_alignment_best" in small) == has_readings
+        assert (f"{family}_u_alignment_best" in small) == (family == "weight")
+        assert (f"{family}_u_alignment_full" in small) == has_readings
         assert (f"{family}_v_overlap16" in small) == has_readings
         assert (f"{family}_v1_matrix" in small) == (has_readings or family == "gradient")
 
