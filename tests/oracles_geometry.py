@@ -47,6 +47,9 @@ def alignment_full(side, one, other):
 
 
 def overlap(k, side, one, other):
+    floor = len(one[side][0]) * np.finfo(np.float32).eps
+    if any(each["s"][k - 1] - each["s"][k] < floor * each["s"][0] for each in (one, other)):
+        return np.nan
     return sum((a @ b) ** 2 for a in one[side][:k] for b in other[side][:k]) / k
 
 

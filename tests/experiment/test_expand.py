@@ -91,7 +91,7 @@ def test_a_hundred_million_runs_are_counted_and_refused_at_once() -> None:
     assert count_runs(grid) == 100_000_000
     with pytest.raises(InputError, match=r"grid big: 100,000,000 runs .* --max-cells 100000000"):
         expand(grid)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert count_runs(load_grid({"name": "x", "seeds": 4_000_000_000})) == 4_000_000_000
 
 
