@@ -20,9 +20,10 @@ Record = dict[str, Array]
 
 
 class Moment(NamedTuple):
-    """A run at a record: its weights and gradient, the traces of its past, and the step."""
+    """A run at a record: its weights, W - W0 and gradient, the traces of its past, and the step."""
 
     weight: Kernels
+    update: Kernels
     gradient: Kernels
     traces: Traces
     step: Array
@@ -50,17 +51,13 @@ def _mean_gradient(now: Moment) -> Kernels:
     return jax.tree.map(lambda g: g / steps, now.traces.recent_gradient)
 
 
-def _update(now: Moment) -> Kernels:
-    return _minus(now.weight, now.traces.initial)
-
-
 def _cumulative_step(now: Moment) -> Kernels:
-    return _update(now) if now.traces.cumulative_step is None else now.traces.cumulative_step
+    return now.update if now.traces.cumulative_step is None else now.traces.cumulative_step
 
 
 FAMILIES: dict[str, Family] = {
     "weight": Family("weight W", lambda now: now.weight, basic=True),
-    "update": Family("update W - W0", _update, basic=True),
+    "update": Family("update W - W0", lambda now: now.update, basic=True),
     "gradient": Family("gradient on the fixed evaluation batch", lambda now: now.gradient, basic=True),
     "cumulative_gradient": Family(
         "running sum of the raw gradients", lambda now: _total_gradient(now.traces), basic=True
@@ -133,7 +130,8 @@ def measure(
     )(state.params)
     test_loss, test_accuracy = cross_entropy(module, state.params, hypers, data.x_test, data.y_test, data)
     kernels = program.kind.measured_kernels
-    now = Moment(kernels(state.params), kernels(gradients), state.traces, step)
+    weights = kernels(state.params)
+    now = Moment(weights, _minus(weights, state.traces.initial), kernels(gradients), state.traces, step)
     geometry, weight = _geometry(program, now)
     ratios = _movement(now)
     traces = _close_interval(program, now, weight)
@@ -159,11 +157,18 @@ def _geometry(program: Program, now: Moment) -> tuple[Record, Layers]:
     thread of XLA's pool until its share is done, and with one such call at a time per device a pool larger
     than the number of devices can never be blocked whole (docs/architecture.md, "The LAPACK deadlock").
     """
-    families = families_of(program.settings.measure.families)
-    layers = decompose_layers(jnp.stack([_hidden(family.kernels(now)) for family in families.values()]))
+    kernels = {name: family.kernels(now) for name, family in families_of(program.settings.measure.families).items()}
+    # Families that are the same matrices are decomposed once: the cumulative step is most often the update.
+    distinct = {id(of_family): of_family for of_family in kernels.values()}
+    place = {key: i for i, key in enumerate(distinct)}
+    layers = decompose_layers(jnp.stack([_hidden(of_family) for of_family in distinct.values()]))
     quantities = measure_layers(layers)
-    record = {f"{family}_{name}": values[i] for i, family in enumerate(families) for name, values in quantities.items()}
-    return record, jax.tree.map(lambda values: values[0], layers)
+    record = {
+        f"{family}_{name}": values[place[id(of_family)]]
+        for family, of_family in kernels.items()
+        for name, values in quantities.items()
+    }
+    return record, jax.tree.map(lambda values: values[place[id(now.weight)]], layers)
 
 
 def _hidden(kernels: Kernels) -> Array:
@@ -172,7 +177,7 @@ def _hidden(kernels: Kernels) -> Array:
 
 def _movement(now: Moment) -> Array:
     """Return `|W - W0|_F / |W0|_F` of every layer (layer,)."""
-    ratios = jax.tree.map(movement_ratio, _update(now), now.traces.initial)
+    ratios = jax.tree.map(movement_ratio, now.update, now.traces.initial)
     return jnp.concatenate(jax.tree.leaves(ratios))
 
 
