@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from geocont_jax.cli import Exit, exit_status, new_parser
+
 if TYPE_CHECKING:
     import xarray as xr
-
-EXIT_OK, EXIT_CRASH, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 EPILOG = """\
 RESULTS: results folders that sweeps printed, condensed stores (NAME.zarr.zip), or folders that hold some of either.
@@ -19,12 +19,10 @@ exit status: 0 whatever the verdicts are; 1 crash; 2 wrong usage or results."""
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
-    command = argparse.ArgumentParser(
-        prog="python -m geocont_jax.claims",
-        description="Say for every claim whether the records of sweeps support it, refute it or leave it undecided.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    command = new_parser(
+        "claims",
+        "Say for every claim whether the records of sweeps support it, refute it or leave it undecided.",
+        EPILOG,
     )
     command.add_argument("results", nargs="*", default=["results"], metavar="RESULTS",
                          help="where results are (default: results)")  # fmt: skip
@@ -35,22 +33,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = parser().parse_args(arguments)
-    from geocont_jax.errors import InputError
-
-    try:
-        _claims(options)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_INPUT
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CRASH
-    return EXIT_OK
+    return exit_status(lambda: _claims(options))
 
 
-def _claims(options: argparse.Namespace) -> None:
+def _claims(options: argparse.Namespace) -> int:
     from geocont_jax.analysis.claims.render import scoreboard
     from geocont_jax.errors import InputError
     from geocont_jax.files import write_whole
@@ -63,6 +49,7 @@ def _claims(options: argparse.Namespace) -> None:
         print(text)
     else:
         write_whole(out, text + "\n")
+    return Exit.OK
 
 
 def load_stores(places: Sequence[str]) -> "list[xr.Dataset]":

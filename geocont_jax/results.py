@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-EXIT_OK, EXIT_CRASH, EXIT_INPUT = 0, 1, 2
+from geocont_jax.cli import Exit, exit_status, new_parser
+
 DEFAULT_RESULTS = "results"
 
 EPILOG = """\
@@ -18,12 +19,10 @@ exit status: 0 written; 1 crash; 2 wrong usage or results."""
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
-    command = argparse.ArgumentParser(
-        prog="python -m geocont_jax.results",
-        description="Make a document with tables and figures, and a small store, of the results of sweeps.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    command = new_parser(
+        "results",
+        "Make a document with tables and figures, and a small store, of the results of sweeps.",
+        EPILOG,
     )
     command.add_argument("results", nargs="*", metavar="RESULTS",
                          help="results folders as sweeps print them, NAME.zarr.zip files, or folders that hold several "
@@ -35,20 +34,15 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = parser().parse_args(arguments)
+    return exit_status(lambda: _results(options), "; files that were written are whole, give the command again")
+
+
+def _results(options: argparse.Namespace) -> int:
     from geocont_jax.engine.publish import publish
-    from geocont_jax.errors import InputError
 
     results = options.results or [name for name in (DEFAULT_RESULTS,) if Path(name).is_dir()]
-    try:
-        written = publish(results, options.out)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_INPUT
-    except OSError as error:
-        print(f"error: {error}; files that were written are whole, give the command again", file=sys.stderr)
-        return EXIT_CRASH
-    print("\n".join(f"wrote {path}" for path in written))
-    return EXIT_OK
+    print("\n".join(f"wrote {path}" for path in publish(results, options.out)))
+    return Exit.OK
 
 
 if __name__ == "__main__":

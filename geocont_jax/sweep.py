@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-EXIT_OK, EXIT_CRASH, EXIT_INPUT, EXIT_DIVERGED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+from geocont_jax.cli import Exit, exit_status, new_parser
 
 EPILOG = """\
 seeds: in the grid file, `seeds: 3` is a count (0, 1, 2) and `seeds: [3]` is the one seed 3.
@@ -15,12 +15,10 @@ runs; 130 interrupted after saving. The same command always goes on where it was
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
-    command = argparse.ArgumentParser(
-        prog="python -m geocont_jax.sweep",
-        description="Run a grid of training runs as one compiled program and say how sure the result is.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    command = new_parser(
+        "sweep",
+        "Run a grid of training runs as one compiled program and say how sure the result is.",
+        EPILOG,
     )
     command.add_argument("grid", nargs="?", help="the grid file (YAML); see sweeps/ for examples")
     command.add_argument("--out", default="results", metavar="DIR", help="where results folders go (default: results)")
@@ -46,18 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     keep_compiled_programs()
     prepare_process()
-    from geocont_jax.errors import InputError
 
-    try:
+    def action() -> int:
         return _print_schema() if options.schema else _sweep(options)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_INPUT
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except OSError as error:
-        print(f"error: {error}; what was saved is safe, the same command goes on from there", file=sys.stderr)
-        return EXIT_CRASH
+
+    return exit_status(action, "; what was saved is safe, the same command goes on from there")
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -76,18 +67,18 @@ def _sweep(options: argparse.Namespace) -> int:
     reporter, max_cells = Reporter(options.quiet), options.max_cells or MAX_CELLS
     if options.dry_run:
         print(plan_sweep(grid, max_cells=max_cells, reporter=reporter))
-        return EXIT_OK
+        return Exit.OK
     records = run_sweep(grid, options.out, max_cells=max_cells, fail_fast=options.fail_fast, reporter=reporter)
     print(format_table(records))
     print(f"results: {records.attrs['folder']}")
-    return EXIT_OK if (records["status"] == "ok").all() else EXIT_DIVERGED
+    return Exit.OK if (records["status"] == "ok").all() else Exit.DIVERGED
 
 
 def _print_schema() -> int:
     from geocont_jax.experiment.schema import json_schema
 
     print(json.dumps(json_schema(), indent=2))
-    return EXIT_OK
+    return Exit.OK
 
 
 def _positive(text: str) -> int:

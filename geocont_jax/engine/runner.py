@@ -33,7 +33,7 @@ from geocont_jax.engine.store import (
 from geocont_jax.engine.tasks import Task, make_tasks
 from geocont_jax.engine.watchdog import Watchdog
 from geocont_jax.errors import InputError
-from geocont_jax.experiment.grid import Run, expand
+from geocont_jax.experiment.grid import MAX_CELLS, Run, expand
 from geocont_jax.experiment.identity import grid_hash
 from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
@@ -43,7 +43,6 @@ from geocont_jax.training.measure import Field, fields_of
 
 GridSource = str | Path | Mapping[str, Any] | Grid
 
-MAX_CELLS = 10_000
 CHECKPOINT_SECONDS = 60.0
 STALL_SECONDS = {"cpu": 60.0}
 DEFAULT_STALL_SECONDS = 1800.0
