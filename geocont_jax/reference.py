@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from geocont_jax.analysis.markdown import markdown_table
 from geocont_jax.experiment.scalars import FLOAT32_MAX, MAX_INT, Scalar
 from geocont_jax.experiment.sections import FIELDS, MARKERS, SECTIONS, short_name
 from geocont_jax.experiment.settings import Grid
@@ -44,7 +45,7 @@ def grid_keys_table() -> str:
     """Return the keys of a grid file beside its sections of settings."""
     fields = {name: field for name, field in Grid.model_fields.items() if name not in SECTIONS}
     rows = ([f"`{name}`", _default(field), field.description or ""] for name, field in fields.items())
-    return _table(("key", "default", "meaning"), rows)
+    return markdown_table(("key", "default", "meaning"), rows)
 
 
 def families_table() -> str:
@@ -56,7 +57,7 @@ def families_table() -> str:
     rows = (
         [f"`{name}`", "basic, all" if family.basic else "all", family.description] for name, family in FAMILIES.items()
     )
-    return _table(("family", "`measure.families`", "what it is"), rows)
+    return markdown_table(("family", "`measure.families`", "what it is"), rows)
 
 
 def quantities_table() -> str:
@@ -66,13 +67,13 @@ def quantities_table() -> str:
          quantity.source]
         for name, quantity in QUANTITIES.items()
     )  # fmt: skip
-    return _table(("quantity", "per", "what it is", "formula", "null", "source"), rows)
+    return markdown_table(("quantity", "per", "what it is", "formula", "null", "source"), rows)
 
 
 def run_table() -> str:
     """Return what is recorded of a run beside the quantities of the families."""
     rows = ([f"`{name}`", _axes(field.axes), field.long_name] for name, field in OF_RUN.items())
-    return _table(("variable", "per", "what it is"), rows)
+    return markdown_table(("variable", "per", "what it is"), rows)
 
 
 def nulls_table() -> str:
@@ -82,7 +83,7 @@ def nulls_table() -> str:
         [name, null.formula, *(f"{of(EXAMPLE_DIMENSION, EXAMPLE_K):.4f}" for of in (null.mean, null.sd))]
         for name, null in NULLS.items()
     )
-    return _table(("null", "of one pair", f"mean at {size}", f"sd at {size}"), rows)
+    return markdown_table(("null", "of one pair", f"mean at {size}", f"sd at {size}"), rows)
 
 
 def optimizers_table() -> str:
@@ -91,7 +92,7 @@ def optimizers_table() -> str:
         [f"`{name}`", optimizer.description, "yes" if optimizer.equivariant else "no"]
         for name, optimizer in OPTIMIZERS.items()
     )
-    return _table(("`training.optimizer`", "what it is", "turns with rotations"), rows)
+    return markdown_table(("`training.optimizer`", "what it is", "turns with rotations"), rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -113,7 +114,7 @@ def _section_table(section: str) -> str:
          "traced" if short_name(name) in MARKERS else "static", field.description or ""]
         for name, field in fields.items()
     )  # fmt: skip
-    return _table(("setting", "values", "default", "", "meaning"), rows)
+    return markdown_table(("setting", "values", "default", "", "meaning"), rows)
 
 
 def _scalar(field: FieldInfo) -> Scalar:
@@ -161,12 +162,6 @@ def _axes(axes: Iterable[str]) -> str:
 
 def _code(text: str) -> str:
     return f"`{text}`" if text else ""
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; a bar in a cell is no border."""
-    escaped = ([cell.replace("|", r"\|") for cell in row] for row in rows)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, ["---"] * len(heads), *escaped])
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ records of the usual dimensions, for everything that reads those.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
+
+from geocont_jax.analysis.statistics import Average, nan_average
+from geocont_jax.analysis.summary import by_run
 
 CONDENSED_VERSION = 1
 
@@ -33,13 +35,6 @@ KEPT_OF = {
 NULL_COORDINATE = "width"
 
 
-class Average(NamedTuple):
-    """A variable averaged inside each run and record: `mean` over `number` of layers or pairs that have a value."""
-
-    mean: np.ndarray
-    number: np.ndarray
-
-
 def average(variable: xr.DataArray) -> Average:
     """Average a variable (run, record, ...) over all but run and record, in float64.
 
@@ -49,10 +44,8 @@ def average(variable: xr.DataArray) -> Average:
     >>> found.mean.tolist(), found.number.tolist()
     ([[0.5]], [[2]])
     """
-    values = variable.transpose("run", "record", ...).values.astype(np.float64)
-    values = values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
-    number = (~np.isnan(values)).sum(axis=2)
-    return Average(np.where(number > 0, np.nansum(values, axis=2) / np.maximum(number, 1), np.nan), number)
+    values = variable.transpose("run", "record", ...).values
+    return nan_average(values, axis=tuple(range(2, values.ndim)))
 
 
 def condense(dataset: xr.Dataset) -> xr.Dataset:
@@ -192,12 +185,7 @@ def _union(lists: Iterable[Iterable[Any]]) -> list[Any]:
 
 def _by_run(part: xr.Dataset) -> xr.Dataset:
     """Return a sweep whose `step` and `epoch` are those of each run: (run, record)."""
-    shape = {"run": part.sizes["run"], "record": part.sizes["record"]}
-    coords = {
-        name: (("run", "record"), np.broadcast_to(_run_first(part[name]).values, tuple(shape.values())))
-        for name in ("step", "epoch")
-    }
-    return part.assign_coords(coords)
+    return part.assign_coords({name: (("run", "record"), by_run(part, name)) for name in ("step", "epoch")})
 
 
 def _run_first(variable: xr.DataArray) -> xr.DataArray:
@@ -291,11 +279,11 @@ def _with_axes(merged: xr.Dataset, axes: Sequence[str], label: Callable[[Mapping
     """Return the sweep with a coordinate per axis, and labels that name all of them."""
     settings = [json.loads(text) for text in merged["settings"].values.tolist()]
     cells = [{name: of_run.get(name) for name in axes} for of_run in settings]
-    coords: dict[str, Any] = {name: ("run", _column([cell[name] for cell in cells])) for name in axes}
-    return merged.assign_coords(coords | {"variant": ("run", _column([label(cell) for cell in cells]))})
+    coords: dict[str, Any] = {name: ("run", column([cell[name] for cell in cells])) for name in axes}
+    return merged.assign_coords(coords | {"variant": ("run", column([label(cell) for cell in cells]))})
 
 
-def _column(values: Sequence[Any]) -> np.ndarray:
+def column(values: Sequence[Any]) -> np.ndarray:
     """Return values as an array of bool, number or fixed-width text: the types every zarr reader knows."""
     kinds = {type(value) for value in values}
     if kinds == {bool} or kinds <= {int, float}:
@@ -307,7 +295,11 @@ def _column(values: Sequence[Any]) -> np.ndarray:
 
 def _shared_schedule(merged: xr.Dataset) -> xr.Dataset:
     """Return the sweep with one `step` and `epoch` for all runs, where they have the same."""
-    step, epoch = (merged[name].transpose("run", "record").values for name in ("step", "epoch"))
+    return merged.assign_coords(record_coordinates(by_run(merged, "step"), by_run(merged, "epoch")))
+
+
+def record_coordinates(step: np.ndarray, epoch: np.ndarray) -> dict[str, Any]:
+    """Return `step` and `epoch`, given as (run, record), on record alone where all runs have the same."""
     if (step == step[0]).all() and np.array_equal(epoch, np.broadcast_to(epoch[0], epoch.shape), equal_nan=True):
-        return merged.assign_coords(step=("record", step[0]), epoch=("record", epoch[0]))
-    return merged
+        return {"step": ("record", step[0]), "epoch": ("record", epoch[0])}
+    return {"step": (("run", "record"), step), "epoch": (("run", "record"), epoch)}

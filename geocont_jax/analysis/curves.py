@@ -7,7 +7,7 @@ import xarray as xr
 
 from geocont_jax.analysis.condensed import average
 from geocont_jax.analysis.statistics import describe
-from geocont_jax.analysis.summary import run_steps
+from geocont_jax.analysis.summary import by_run, run_steps
 
 
 class Curve(NamedTuple):
@@ -65,6 +65,4 @@ def run_times(dataset: xr.Dataset) -> np.ndarray:
     steps = run_steps(dataset)
     if clock(dataset) == "step":
         return np.where(steps >= 0, steps, np.nan)
-    epoch = dataset["epoch"]
-    by_run = epoch.transpose("run", "record") if "run" in epoch.dims else epoch.expand_dims(run=len(steps))
-    return np.where(steps >= 0, by_run.values, np.nan)
+    return np.where(steps >= 0, by_run(dataset, "epoch"), np.nan)

@@ -32,10 +32,11 @@ from geocont_jax.analysis.figures_style import (
     style,
     write_on,
 )
-from geocont_jax.analysis.labels import Panel, arrange, single_panels, variant_cells
+from geocont_jax.analysis.labels import Panel, arrange, single_panels
 from geocont_jax.analysis.matched import RATIO, matched, ratio_grid
-from geocont_jax.analysis.summary import null_dimension
-from geocont_jax.geometry.null import chance_level
+from geocont_jax.analysis.settings import variant_cells
+from geocont_jax.analysis.statistics import nan_average
+from geocont_jax.analysis.summary import chance_of
 
 WEIGHT = "weight_v1_cosine"
 DRIFT = "weight_v1_drift"
@@ -139,7 +140,7 @@ def layers_figure(dataset: xr.Dataset) -> Figure:
     for panel, axis in zip(panels, axes, strict=True):
         runs = members[panel.lines[0][0]]
         if len(runs):
-            axis.imshow(_mean_matrix(matrices[runs]), cmap="viridis", norm=scale, interpolation="nearest")
+            axis.imshow(nan_average(matrices[runs], axis=0).mean, cmap="viridis", norm=scale, interpolation="nearest")
         _say_missing(dataset, axis, [] if len(runs) else panel.lines, named=False)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.yaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -163,14 +164,7 @@ def over_distance(dataset: xr.Dataset) -> dict[str, Curve]:
     matrices = dataset[MATRIX].transpose("run", "layer", "other_layer").values.astype(np.float64)
     distances = np.arange(1, matrices.shape[1])
     diagonals = [np.diagonal(matrices, distance, axis1=1, axis2=2) for distance in distances]
-    numbers = [(~np.isnan(values)).sum(axis=1) for values in diagonals]
-    means = np.stack(
-        [
-            np.where(number > 0, np.nansum(values, axis=1) / np.maximum(number, 1), np.nan)
-            for values, number in zip(diagonals, numbers, strict=True)
-        ],
-        axis=1,
-    )
+    means = np.stack([nan_average(values, axis=1).mean for values in diagonals], axis=1)
     return {variant: curve(distances, means[members]) for variant, members in finished_runs(dataset).items()}
 
 
@@ -207,10 +201,10 @@ def _finish(dataset: xr.Dataset, axis: Axes, panel: Panel, curves: Mapping[str, 
     """Add to a panel the chance level of its variants, and a word where it has no line."""
     variants = dataset["variant"].values.tolist()
     name = WEIGHT if WEIGHT in dataset else MATRIX
-    dimensions = dict.fromkeys(null_dimension(dataset, name, variants.index(variant)) for variant, _ in panel.lines)
-    for dimension in dimensions:
-        if not np.isnan(dimension):
-            draw_chance(axis, chance_level(dimension))
+    levels = dict.fromkeys(chance_of(dataset, name, variants.index(variant)) for variant, _ in panel.lines)
+    for level in levels:
+        if not np.isnan(level):
+            draw_chance(axis, level)
     missing = [line for line in panel.lines if not np.isfinite(curves[line[0]].mean).any()]
     _say_missing(dataset, axis, missing, named=len(panel.lines) > 1)
 
@@ -221,13 +215,6 @@ def _say_missing(dataset: xr.Dataset, axis: Axes, lines: Sequence[tuple[str, str
         members = finished_runs(dataset)
         reason = NO_VALUE if any(len(members[variant]) for variant, _ in lines) else NO_RUN
         write_on(axis, f"{reason}:\n" + ",\n".join(label for _, label in lines) if named else reason)
-
-
-def _mean_matrix(matrices: np.ndarray) -> np.ndarray:
-    """Return the mean over runs of matrices (run, layer, other_layer), NaN where no run has a value."""
-    number = (~np.isnan(matrices)).sum(axis=0)
-    total = np.nansum(matrices.astype(np.float64), axis=0)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
 def _with_values(curves: Mapping[str, Curve]) -> list[Curve]:

@@ -4,10 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import xarray as xr
-
-from geocont_jax.analysis.summary import axes_of
-
 MAX_LINES = 6
 
 Cell = Mapping[str, Any]
@@ -29,15 +25,6 @@ class Panel(NamedTuple):
 
     title: str
     lines: tuple[tuple[str, str], ...]
-
-
-def variant_cells(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Return the axis values of each variant, variants in order of first appearance."""
-    columns = {name: dataset[name].values.tolist() for name in axes_of(dataset)}
-    cells: dict[str, dict[str, Any]] = {}
-    for row, variant in enumerate(dataset["variant"].values.tolist()):
-        cells.setdefault(variant, {name: column[row] for name, column in columns.items()})
-    return cells
 
 
 def short_labels(cells: Sequence[Cell]) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from geocont_jax.analysis.settings import meets
+
 PAPER = "arXiv 2605.04971, toy network"
 TABLE_1 = "arXiv 2605.04971, Table 1"
 SUMMARY = "a summary written by a machine, not checked against the paper"
@@ -78,8 +80,4 @@ def published_entry(metric: str, settings: Mapping[str, Any]) -> Published | Non
 def _matches(entry: Published, settings: Mapping[str, Any]) -> bool:
     known = {name: value for name, value in entry.study.items() if name in settings}
     wanted = {**known, **entry.conditions}
-    return all(name in settings and _agrees(settings[name], value) for name, value in wanted.items())
-
-
-def _agrees(found: Any, wanted: Any) -> bool:
-    return found in wanted if isinstance(wanted, tuple) else found == wanted
+    return meets(settings, wanted)

@@ -1,6 +1,5 @@
 """The results as a Markdown document: for each sweep its question, where it comes from, its table and its figures."""
 
-import json
 import math
 import re
 from collections import Counter
@@ -13,10 +12,12 @@ import xarray as xr
 from geocont_jax.analysis.condensed import sources_of
 from geocont_jax.analysis.figures import DRAWINGS
 from geocont_jax.analysis.figures_style import MAX_PANELS
-from geocont_jax.analysis.labels import short_labels, variant_cells
+from geocont_jax.analysis.labels import short_labels
+from geocont_jax.analysis.markdown import markdown_table
 from geocont_jax.analysis.published import published_entry
-from geocont_jax.analysis.summary import STATISTICS, Row, axes_of, last_values, run_steps
-from geocont_jax.analysis.table import DEFECTS
+from geocont_jax.analysis.settings import variant_cells, variant_settings
+from geocont_jax.analysis.summary import STATISTICS, Row, axes_of, run_steps
+from geocont_jax.analysis.table import axis_label, count, missing_directions, span
 
 ORDER = ("paper_table1", "paper_drift", "paper_init_scale", "paper_optimizers", "paper_norms", "radial_control")
 MAIN = "weight_v1_cosine"
@@ -119,7 +120,7 @@ def _facts(dataset: xr.Dataset) -> list[str]:
     facts = [
         f"- run again: {_commands(dataset)}",
         f"- runs: {runs}; {len(variant_cells(dataset))} variants, seeds {seeds}",
-        f"- trained for {_range(epochs, '.4g')} epochs ({_range(steps, ',')} steps); "
+        f"- trained for {span(epochs, '.4g')} epochs ({span(steps, ',')} steps); "
         f"base settings `{dataset.attrs.get('spec_hash', 'unknown')}`",
     ]
     return [*facts, *_sources(dataset)]
@@ -174,23 +175,18 @@ def _numbers(values: Iterable[int]) -> str:
     return ", ".join("–".join(map(str, bounds)) for bounds in ranges)
 
 
-def _range(values: np.ndarray, form: str) -> str:
-    low, high = format(values.min(), form), format(values.max(), form)
-    return low if low == high else f"{low} to {high}"
-
-
 def _table(dataset: xr.Dataset, rows: Sequence[Row], metrics: Mapping[str, tuple[str, int]]) -> str:
     """Return a Markdown table; empty where none of its metrics was recorded."""
     columns: dict[str, list[str]] = {}
-    settings = _settings(dataset)
+    settings = variant_settings(dataset)
     for metric, (head, digits) in metrics.items():
         if f"{metric}_mean" in rows[0]:
             columns[head] = [_cell(row, metric, digits) for row in rows]
             columns |= _beside(rows, metric, head, settings)
     if not columns:
         return ""
-    labels = {name: [_label(row[name]) for row in rows] for name in axes_of(dataset)}
-    labels["n"] = [_count(row) for row in rows]
+    labels = {name: [axis_label(row[name]) for row in rows] for name in axes_of(dataset)}
+    labels["n"] = [count(row) for row in rows]
     return _markdown(labels, columns)
 
 
@@ -206,19 +202,9 @@ def _beside(rows: Sequence[Row], metric: str, head: str, settings: Mapping[str, 
     return columns
 
 
-def _settings(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Return each variant's resolved settings; its axes alone where the records hold no more."""
-    if "settings" not in dataset.coords:
-        return variant_cells(dataset)
-    variants, settings = dataset["variant"].values.tolist(), dataset["settings"].values.tolist()
-    return {variant: json.loads(text) for variant, text in zip(variants, settings, strict=True)}
-
-
 def _markdown(labels: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]]) -> str:
-    heads = [*labels, *columns]
     rule = [*[":--"] * len(labels), *["--:"] * len(columns)]
-    lines = zip(*labels.values(), *columns.values(), strict=True)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines))
+    return markdown_table([*labels, *columns], zip(*labels.values(), *columns.values(), strict=True), rule)
 
 
 def _cell(row: Row, metric: str, digits: int) -> str:
@@ -233,16 +219,6 @@ def _cell(row: Row, metric: str, digits: int) -> str:
 
 def _number(value: float, form: str) -> str:
     return NO_VALUE if math.isnan(value) else format(value, form)
-
-
-def _label(value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace("|", "\\|")
-
-
-def _count(row: Row) -> str:
-    total = row["n_ok"] + row["n_diverged"] + row["n_pending"]
-    return str(total) if row["n_ok"] == total else f"{row['n_ok']} of {total}"
 
 
 def _notes(dataset: xr.Dataset, rows: Sequence[Row]) -> str:
@@ -284,14 +260,8 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _defects(dataset: xr.Dataset) -> list[str]:
-    """Return the layers of finished runs that have no leading direction at the last record, by family and reason."""
-    is_finished = np.array(dataset["status"].values.tolist()) == "ok"
-    found = []
-    for name in (str(name) for name in dataset.data_vars if str(name).endswith("_defect")):
-        counts = Counter(last_values(dataset[name])[is_finished].ravel().tolist())
-        family = name.removesuffix("_defect").replace("_", " ")
-        found += [f"{family} {DEFECTS[code]} in {counts[code]}" for code in sorted(counts) if code in DEFECTS]
-    return [f"layers without a leading direction, and why: {', '.join(found)}."] if found else []
+    missing = missing_directions(dataset)
+    return [f"layers without a leading direction, and why: {missing}."] if missing else []
 
 
 def _figures(dataset: xr.Dataset, drawn: Sequence[str]) -> list[str]:
@@ -309,7 +279,7 @@ def _common_caption(dataset: xr.Dataset) -> str:
     """Return what every caption ends with: what lines and bands are, and what is not drawn."""
     is_finished = np.array(dataset["status"].values.tolist()) == "ok"
     counts = Counter(np.array(dataset["variant"].values.tolist())[is_finished].tolist())
-    seeds = _range(np.array(list(counts.values())), "d")
+    seeds = span(np.array(list(counts.values())), "d")
     means = f"Mean over {seeds} seed{'s' * (seeds != '1')}"
     bands = "no bands, a single seed has no interval." if seeds == "1" else "bands, where drawn, are 95 % intervals."
     hidden = max(0, len(variant_cells(dataset)) - MAX_PANELS)

@@ -20,6 +20,25 @@ class Description(NamedTuple):
     ci95_high: float
 
 
+class Average(NamedTuple):
+    """Means, and over how many values each of them is: none has NaN."""
+
+    mean: np.ndarray
+    number: np.ndarray
+
+
+def nan_average(values: np.ndarray, axis: int | tuple[int, ...]) -> Average:
+    """Average over axes in float64, leaving NaN values out.
+
+    >>> found = nan_average(np.array([[0.25, np.nan, 0.75], [np.nan, np.nan, np.nan]]), axis=1)
+    >>> found.mean.tolist(), found.number.tolist()
+    ([0.5, nan], [2, 0])
+    """
+    number = (~np.isnan(values)).sum(axis=axis)
+    total = np.nansum(values.astype(np.float64), axis=axis)
+    return Average(np.where(number > 0, total / np.maximum(number, 1), np.nan), number)
+
+
 def describe(values: Iterable[float]) -> Description:
     """Describe a sample of independent values, one a seed.
 

@@ -6,25 +6,18 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from geocont_jax.analysis.statistics import Description, describe
+from geocont_jax.analysis.statistics import Average, Description, describe, nan_average
 from geocont_jax.files import write_whole
 from geocont_jax.geometry.null import NULLS, z_score
 
 Row = dict[str, Any]
 
 STATISTICS = ("mean", "sd", "sem", "ci95_low", "ci95_high", "n")
-
-
-class RunMeans(NamedTuple):
-    """A metric averaged inside each run: `mean` (run,) over `number` (run,) of layers or pairs that have a value."""
-
-    mean: np.ndarray
-    number: np.ndarray
 
 
 def summarise(dataset: xr.Dataset) -> list[Row]:
@@ -61,9 +54,14 @@ def axes_of(dataset: xr.Dataset) -> list[str]:
 
 def run_steps(dataset: xr.Dataset | xr.DataArray) -> np.ndarray:
     """Return the steps of each run's records (run, record); padding of short schedules is -1."""
-    step = dataset["step"]
-    by_run = step.transpose("run", "record") if "run" in step.dims else step.expand_dims(run=dataset.sizes["run"])
-    return np.nan_to_num(by_run.values, nan=-1).astype(np.int64)
+    return np.nan_to_num(by_run(dataset, "step"), nan=-1).astype(np.int64)
+
+
+def by_run(dataset: xr.Dataset | xr.DataArray, name: str) -> np.ndarray:
+    """Return `step` or `epoch` of each run's records (run, record), also where all runs have the same."""
+    coordinate = dataset[name]
+    own = coordinate.transpose("run", "record") if "run" in coordinate.dims else coordinate
+    return np.broadcast_to(own.values, (dataset.sizes["run"], dataset.sizes["record"]))
 
 
 def last_values(variable: xr.DataArray) -> np.ndarray:
@@ -72,13 +70,10 @@ def last_values(variable: xr.DataArray) -> np.ndarray:
     return variable.transpose("run", "record", ...).values[np.arange(len(last)), last]
 
 
-def run_means(variable: xr.DataArray) -> RunMeans:
+def run_means(variable: xr.DataArray) -> Average:
     """Average a variable over the layers or pairs of each run at its last record; NaN where none has a value."""
-    values = last_values(variable).astype(np.float64)
-    values = values.reshape(len(values), math.prod(values.shape[1:]))
-    number = (~np.isnan(values)).sum(axis=1)
-    mean = np.nansum(values, axis=1) / np.maximum(number, 1)
-    return RunMeans(np.where(number > 0, mean, np.nan), number)
+    values = last_values(variable)
+    return nan_average(values, axis=tuple(range(1, values.ndim)))
 
 
 def null_dimension(dataset: xr.Dataset, name: str, run: int) -> float:
@@ -88,6 +83,15 @@ def null_dimension(dataset: xr.Dataset, name: str, run: int) -> float:
     """
     dimension = dataset[name].attrs.get("null_dimension", math.nan)
     return float(dataset[dimension].values[run] if isinstance(dimension, str) else dimension)
+
+
+def chance_of(dataset: xr.Dataset, name: str, run: int) -> float:
+    """Return a metric's mean for a run of unrelated layers; NaN for metrics without a null distribution."""
+    dimension = null_dimension(dataset, name, run)
+    if math.isnan(dimension):
+        return math.nan
+    null, k = _null(dataset, name)
+    return NULLS[null].mean(dimension, k)
 
 
 def write_summary(rows: Sequence[Row], path: Path) -> None:
@@ -106,7 +110,7 @@ def _cell(value: Any) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def _row(dataset: xr.Dataset, means: Mapping[str, RunMeans], members: np.ndarray) -> Row:
+def _row(dataset: xr.Dataset, means: Mapping[str, Average], members: np.ndarray) -> Row:
     first = int(members[0])
     status = np.array(dataset["status"].values.tolist())[members]
     # By tolist, which gives plain Python values for every dtype that a zarr reader may choose.
@@ -121,14 +125,17 @@ def _row(dataset: xr.Dataset, means: Mapping[str, RunMeans], members: np.ndarray
 
 
 def _against_chance(dataset: xr.Dataset, name: str, run: int, found: Description, num_pairs: np.ndarray) -> Row:
-    attrs = dataset[name].attrs
-    if "null" not in attrs:
+    chance, dimension = chance_of(dataset, name, run), null_dimension(dataset, name, run)
+    if math.isnan(chance):
         return {}
-    null, k, dimension = attrs["null"], attrs.get("null_k", 1), null_dimension(dataset, name, run)
-    return {
-        f"{name}_chance": NULLS[null].mean(dimension, k),
-        f"{name}_z": z_score(found.mean, dimension, _harmonic_mean(num_pairs[num_pairs > 0]), found.n, null, k),
-    }
+    z = z_score(found.mean, dimension, _harmonic_mean(num_pairs[num_pairs > 0]), found.n, *_null(dataset, name))
+    return {f"{name}_chance": chance, f"{name}_z": z}
+
+
+def _null(dataset: xr.Dataset, name: str) -> tuple[str, int]:
+    """Return the kind of a metric's null distribution and its k; records of the first format name no kind."""
+    attrs = dataset[name].attrs
+    return attrs.get("null", "cosine"), int(attrs.get("null_k", 1))
 
 
 def _harmonic_mean(numbers: np.ndarray) -> float:

@@ -1,6 +1,5 @@
 """The table that a sweep prints."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from geocont_jax.analysis.published import published_entry
+from geocont_jax.analysis.settings import variant_settings
 from geocont_jax.analysis.summary import Row, axes_of, last_values, null_dimension, run_steps, summarise
 from geocont_jax.geometry.null import chance_level
 
@@ -62,21 +62,24 @@ def format_table(dataset: xr.Dataset, width: int | None = WIDTH) -> str:
     >>> print(format_table(load_results("results/quickstart-1a2b3c")))  # doctest: +SKIP
     """
     rows = summarise(dataset)
-    columns = _measured(rows, _settings(dataset, rows))
+    settings = variant_settings(dataset)
+    columns = _measured(rows, [settings[row["variant"]] for row in rows])
     blocks = [_aligned(block) for block in _blocks(_labels(dataset, rows), columns, width)]
     return "\n\n".join([_title(dataset), *blocks, "\n".join(_legend(dataset, rows, columns))])
 
 
 def _labels(dataset: xr.Dataset, rows: Sequence[Row]) -> list[Column]:
-    axes = [Column(name, tuple(_label(row[name]) for row in rows)) for name in axes_of(dataset)]
-    return [*axes, Column("n", tuple(map(_count, rows)))]
+    axes = [Column(name, tuple(axis_label(row[name]) for row in rows)) for name in axes_of(dataset)]
+    return [*axes, Column("n", tuple(map(count, rows)))]
 
 
-def _label(value: Any) -> str:
+def axis_label(value: Any) -> str:
+    """Return an axis value as it stands in a table."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _count(row: Row) -> str:
+def count(row: Row) -> str:
+    """Return how many of a variant's runs enter its means, of how many where some do not."""
     total = row["n_ok"] + row["n_diverged"] + row["n_pending"]
     return str(total) if row["n_ok"] == total else f"{row['n_ok']} of {total}"
 
@@ -121,14 +124,6 @@ def _number(value: float, form: str) -> str:
     return NO_VALUE if math.isnan(value) else format(value, form)
 
 
-def _settings(dataset: xr.Dataset, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return each variant's resolved settings; its axes alone where the records hold no more."""
-    if "settings" not in dataset.coords:
-        return [{name: row[name] for name in axes_of(dataset)} for row in rows]
-    of_variant = dict(zip(dataset["variant"].values.tolist(), dataset["settings"].values.tolist(), strict=True))
-    return [json.loads(of_variant[row["variant"]]) for row in rows]
-
-
 def _blocks(labels: Sequence[Column], columns: Sequence[Column], width: int | None) -> list[list[Column]]:
     """Deal the columns out to blocks that fit the width, each with the labels and at least one column."""
     blocks = [[*labels]]
@@ -148,11 +143,12 @@ def _aligned(columns: Sequence[Column]) -> str:
 def _title(dataset: xr.Dataset) -> str:
     last = run_steps(dataset).max(axis=1)
     epochs = np.atleast_1d(dataset["epoch"].max("record").values)
-    when = f"step {_range(last, ',')} (epoch {_range(epochs, '.4g')})"
+    when = f"step {span(last, ',')} (epoch {span(epochs, '.4g')})"
     return f"{dataset.attrs['name']}: |cos| of adjacent layers' leading singular vectors at {when}"
 
 
-def _range(values: np.ndarray, form: str) -> str:
+def span(values: np.ndarray, form: str) -> str:
+    """Return the smallest and the largest value as text, one where they read the same."""
     low, high = format(values.min(), form), format(values.max(), form)
     return low if low == high else f"{low} to {high}"
 
@@ -183,8 +179,8 @@ def _chance(dataset: xr.Dataset) -> list[str]:
     )
 
 
-def _defects(dataset: xr.Dataset) -> list[str]:
-    """Return the line that says which layers of finished runs have no leading direction, and why."""
+def missing_directions(dataset: xr.Dataset) -> str:
+    """Return how many layers of finished runs have no leading direction at the last record, by family and reason."""
     finished = np.array(dataset["status"].values.tolist()) == "ok"
     found = []
     for name in (str(name) for name in dataset.data_vars if str(name).endswith("_defect")):
@@ -192,7 +188,12 @@ def _defects(dataset: xr.Dataset) -> list[str]:
         counts = {word: int((codes == code).sum()) for code, word in DEFECTS.items()}
         family = name.removesuffix("_defect").replace("_", " ")
         found += [f"{family} {word} in {count}" for word, count in counts.items() if count]
-    return [f"layers without a direction, in finished runs: {', '.join(found)}."] if found else []
+    return ", ".join(found)
+
+
+def _defects(dataset: xr.Dataset) -> list[str]:
+    missing = missing_directions(dataset)
+    return [f"layers without a direction, in finished runs: {missing}."] if missing else []
 
 
 def _diverged(dataset: xr.Dataset) -> list[str]:

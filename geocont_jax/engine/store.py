@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from geocont_jax.analysis.condensed import expand
+from geocont_jax.analysis.condensed import column, expand, record_coordinates
 from geocont_jax.engine.condensed_file import is_condensed, read_condensed
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import variant_label
@@ -164,18 +164,18 @@ def _skeleton(
         for name, variable in variables.items()
     }
     axes = [*axes, *(name for name in _varying(rows) if name not in axes)]
-    coords = {name: ("run", _column([row.settings[name] for row in rows])) for name in axes}
+    coords = {name: ("run", column([row.settings[name] for row in rows])) for name in axes}
     coords |= {
         "seed": ("run", np.array([row.seed for row in rows], np.int64)),
-        "variant": ("run", _column([variant_label({name: row.settings[name] for name in axes}) for row in rows])),
+        "variant": ("run", column([variant_label({name: row.settings[name] for name in axes}) for row in rows])),
         "status": ("run", np.full(len(rows), PENDING, "<U8")),
         "diverged_at": (
             "run",
             np.full(len(rows), -1, np.int32),
             {"long_name": "step of divergence, -1: none"},
         ),
-        "identity": ("run", _column([row.identity for row in rows])),
-        "settings": ("run", _column([json.dumps(dict(row.settings)) for row in rows])),
+        "identity": ("run", column([row.identity for row in rows])),
+        "settings": ("run", column([json.dumps(dict(row.settings)) for row in rows])),
         "steps_per_epoch": ("run", np.array([row.steps_per_epoch for row in rows], np.int32)),
     } | _record_coordinates(rows, num_records)
     return xr.Dataset(data, coords, {**attrs, "store_version": STORE_VERSION, "axes": json.dumps(list(axes))})
@@ -200,19 +200,7 @@ def _record_coordinates(rows: Sequence[Row], num_records: int) -> dict[str, Any]
     for i, row in enumerate(rows):
         steps[i, : len(row.steps)] = row.steps
     epochs = np.where(steps >= 0, steps / np.array([[row.steps_per_epoch] for row in rows]), np.nan)
-    if (steps == steps[0]).all() and np.array_equal(epochs, np.broadcast_to(epochs[0], epochs.shape), equal_nan=True):
-        return {"step": ("record", steps[0]), "epoch": ("record", epochs[0])}
-    return {"step": (("run", "record"), steps), "epoch": (("run", "record"), epochs)}
-
-
-def _column(values: Sequence[Any]) -> np.ndarray:
-    """Return values as an array of bool, number or fixed-width text: the types every zarr reader knows."""
-    kinds = {type(value) for value in values}
-    if kinds <= {int, float} or kinds == {bool}:
-        return np.array(values)
-    if kinds <= {int, float, bool}:
-        return np.array(values, float)
-    return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
+    return record_coordinates(steps, epochs)
 
 
 def _blank(shape: tuple[int, ...], dtype: type) -> np.ndarray:

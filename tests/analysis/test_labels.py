@@ -3,7 +3,8 @@ import doctest
 import pytest
 
 from geocont_jax.analysis import labels
-from geocont_jax.analysis.labels import MAX_LINES, arrange, short_labels, single_panels, variant_cells
+from geocont_jax.analysis.labels import MAX_LINES, arrange, short_labels, single_panels
+from geocont_jax.analysis.settings import variant_cells
 from tests.analysis.full_records import SWEEPS
 from tests.analysis.records import sweep_records
 

@@ -8,8 +8,7 @@ import numpy as np
 import xarray as xr
 
 from geocont_jax.analysis.condensed import average
-from geocont_jax.analysis.summary import null_dimension, run_steps
-from geocont_jax.geometry.null import NULLS
+from geocont_jax.analysis.summary import by_run, chance_of, run_steps
 
 NAN = float("nan")
 NO_RECORD = -1
@@ -99,11 +98,7 @@ class Measure:
 
     def chance(self, dataset: xr.Dataset, run: int) -> float:
         """Return the quantity's mean under the null of unrelated layers, NaN where it has no null."""
-        attrs = dataset[self.metric].attrs
-        dimension = null_dimension(dataset, self.metric, run)
-        if np.isnan(dimension):
-            return NAN
-        return NULLS[attrs.get("null", "cosine")].mean(dimension, int(attrs.get("null_k", 1)))
+        return chance_of(dataset, self.metric, run)
 
 
 @dataclass(frozen=True)
@@ -172,7 +167,7 @@ def series_of(dataset: xr.Dataset, metric: str) -> Series:
     step = run_steps(dataset)
     ratio = layer_means(dataset, "update_ratio") if "update_ratio" in dataset else np.full(step.shape, np.nan)
     values = np.where(step >= 0, layer_means(dataset, metric), np.nan)
-    return Series(values, step, _by_run(dataset, "epoch", step.shape), ratio)
+    return Series(values, step, by_run(dataset, "epoch").astype(np.float64), ratio)
 
 
 def layer_means(dataset: xr.Dataset, metric: str) -> np.ndarray:
@@ -183,12 +178,6 @@ def layer_means(dataset: xr.Dataset, metric: str) -> np.ndarray:
 def at(values: np.ndarray, record: np.ndarray) -> np.ndarray:
     """Return values (run, record) at a record of each run (run,), NaN where there is none."""
     return np.where(record == NO_RECORD, np.nan, values[np.arange(len(record)), record])
-
-
-def _by_run(dataset: xr.Dataset, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    coordinate = dataset[name]
-    by_run = coordinate.transpose("run", "record") if "run" in coordinate.dims else coordinate
-    return np.broadcast_to(by_run.values.astype(np.float64), shape)
 
 
 def _first(condition: np.ndarray) -> np.ndarray:

@@ -44,9 +44,18 @@ UPDATE_END = Measure("update_v1_cosine", END)
 NORM_START, NORM_END = Measure("preactivation_norm", START), Measure("preactivation_norm", END)
 
 
-def loses(variant: Variant) -> Part:
-    """Return the part: more than half of the rise is gone at the end."""
-    return Part(single(KEPT, variant), below(0.0), WHY_KEPT)
+def drifts(variant: Variant) -> tuple[Part, ...]:
+    """Return the parts: continuity rises, more than half of the rise is gone at the end, and v1 has turned."""
+    return (
+        Part(single(RISE, variant), above(RISE_MARGIN), WHY_RISE),
+        Part(single(KEPT, variant), below(0.0), WHY_KEPT),
+        Part(single(DRIFT_END, variant), above(HALF_TURN), WHY_TURN),
+    )
+
+
+def moved(variant: Variant) -> tuple[Part, ...]:
+    """Return what is shown beside a drift: where weight and update have come to, and how far."""
+    return tuple(shown(single(measure, variant)) for measure in (WEIGHT_END, UPDATE_END, RATIO_END))
 
 
 RESIDUAL = (
@@ -127,12 +136,8 @@ LINEAR = (
         "under which the paper's values come out.",
         f"{PAPER}, toy network and Fig. 2a", SUMMARY, TABLE1,
         (
-            Part(single(RISE, RES["identity"]), above(RISE_MARGIN), WHY_RISE),
-            loses(RES["identity"]),
-            Part(single(DRIFT_END, RES["identity"]), above(HALF_TURN), WHY_TURN),
-            shown(single(WEIGHT_END, RES["identity"])),
-            shown(single(UPDATE_END, RES["identity"])),
-            shown(single(RATIO_END, RES["identity"])),
+            *drifts(RES["identity"]),
+            *moved(RES["identity"]),
         ),
     ),
     Claim(
@@ -141,13 +146,9 @@ LINEAR = (
         "0.3 times as large at the start, where it has most to lose.",
         f"{PAPER}, toy network and Fig. 2a", SUMMARY, DRIFT,
         (
-            Part(single(RISE, RES["identity"]), above(RISE_MARGIN), WHY_RISE),
-            loses(RES["identity"]),
-            Part(single(DRIFT_END, RES["identity"]), above(HALF_TURN), WHY_TURN),
+            *drifts(RES["identity"]),
             Part(difference(DRIFT_END, RES["identity"], RES["relu"]), above(0.0), WHY_PAIRED),
-            shown(single(WEIGHT_END, RES["identity"])),
-            shown(single(UPDATE_END, RES["identity"])),
-            shown(single(RATIO_END, RES["identity"])),
+            *moved(RES["identity"]),
             shown(single(Measure("weight_gap", END), RES["identity"])),
         ),
     ),
@@ -219,9 +220,7 @@ RADIALS = (
         "scale 0.3.",
         f"{PAPER}, sect. 4.3", SUMMARY, DRIFT,
         (
-            Part(single(RISE, RES["radial"]), above(RISE_MARGIN), WHY_RISE),
-            loses(RES["radial"]),
-            Part(single(DRIFT_END, RES["radial"]), above(HALF_TURN), WHY_TURN),
+            *drifts(RES["radial"]),
             Part(difference(WEIGHT_END, RES["radial"], RES["identity"]), within(SAME), WHY_SAME),
         ),
     ),

@@ -11,6 +11,7 @@ from geocont_jax.analysis.claims.judge import Judgement, PartJudgement, by_sweep
 from geocont_jax.analysis.claims.model import Claim
 from geocont_jax.analysis.claims.paper1 import PAPER_1
 from geocont_jax.analysis.claims.rules import PaperValue, Shown, Verdict
+from geocont_jax.analysis.markdown import markdown_table
 from geocont_jax.analysis.statistics import describe
 
 NO_VALUE = "-"
@@ -55,7 +56,7 @@ def scoreboard(datasets: Iterable[xr.Dataset], claims: Sequence[Claim] = PAPER_1
         [
             INTRODUCTION.format(intervals=intervals),
             _counts(judged),
-            _table(["claim", "verdict", "why"], [_verdict_row(one) for one in judged]),
+            markdown_table(["claim", "verdict", "why"], [_verdict_row(one) for one in judged]),
             *(_section(one) for one in judged),
             PROVENANCE,
             _provenance(found),
@@ -105,7 +106,7 @@ def _section(judged: Judgement) -> str:
         f"- Sweep: {claim.sweep.name}, `{claim.sweep.command}`",
         f"- Verdict: **{judged.verdict}**: {_reason(judged)}",
     ]
-    parts = _table(
+    parts = markdown_table(
         ["statistic", "asked", "mean", "95 % interval", "n", "chance", "verdict"],
         [_part_row(one) for one in judged.parts],
     )
@@ -189,7 +190,7 @@ def _provenance(found: Mapping[str, xr.Dataset]) -> str:
     if not found:
         return "No sweep that a claim asks for was among the results."
     rows = [[column(found[name]) for column in PROVENANCE_COLUMNS.values()] for name in sorted(found)]
-    return _table(list(PROVENANCE_COLUMNS), rows)
+    return markdown_table(list(PROVENANCE_COLUMNS), rows)
 
 
 def _runs(dataset: xr.Dataset) -> str:
@@ -222,9 +223,3 @@ PROVENANCE_COLUMNS: dict[str, Callable[[xr.Dataset], str]] = {
     **{name: _attribute(name) for name in ("geocont_jax", "commit", "date", "machine")},
 }
 """What is said of a sweep's records, by the head of the column."""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; bars in cells are escaped."""
-    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from geocont_jax.analysis.claims.model import Statistic, Sweep, Term
+from geocont_jax.analysis.settings import meets
 from geocont_jax.errors import InputError
 
 OK = "ok"
@@ -85,7 +86,7 @@ def settings_of(dataset: xr.Dataset) -> list[dict[str, Any]]:
 def _measure(term: Term, sweep: Sweep, dataset: xr.Dataset, settings: Sequence[Mapping[str, Any]]) -> Measured:
     """Return what a term contributes, with the runs of its variant in the sweep."""
     conditions = {**sweep.settings, **term.variant.settings}
-    found = [number for number, of_run in enumerate(settings) if _meets(of_run, conditions)]
+    found = [number for number, of_run in enumerate(settings) if meets(of_run, conditions)]
     if not found:
         raise NoRuns(_why_none(term, sweep, settings))
     seeds = dataset["seed"].values[found].tolist()
@@ -108,18 +109,10 @@ def _lost(measured: Sequence[Measured], seeds: Sequence[int], dataset: xr.Datase
     return {reason: frozenset(runs) for reason, runs in sorted(lost.items())}
 
 
-def _meets(settings: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    return all(name in settings and _agrees(settings[name], wanted) for name, wanted in conditions.items())
-
-
-def _agrees(found: Any, wanted: Any) -> bool:
-    return found in wanted if isinstance(wanted, tuple) else found == wanted
-
-
 def _why_none(term: Term, sweep: Sweep, settings: Sequence[Mapping[str, Any]]) -> str:
     """Return why no run is of the term's variant: the first condition that none of them meets."""
     for name, wanted in {**sweep.settings, **term.variant.settings}.items():
-        if not any(_meets(of_run, {name: wanted}) for of_run in settings):
+        if not any(meets(of_run, {name: wanted}) for of_run in settings):
             there = dict.fromkeys(json.dumps(of_run.get(name)) for of_run in settings)
             return f"no run of {sweep.name} has {name} {json.dumps(wanted)}; there: {', '.join(there)}"
     return f"no run of {sweep.name} is {term.variant.name}"
