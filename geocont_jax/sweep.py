@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sweep(options: argparse.Namespace) -> int:
     from geocont_jax.analysis.table import format_table
     from geocont_jax.engine.environment import require_backend
-    from geocont_jax.engine.progress import Reporter
     from geocont_jax.engine.runner import MAX_CELLS, plan_sweep, run_sweep
     from geocont_jax.experiment.reader import load_grid
     from geocont_jax.experiment.smoke import smoke
+    from geocont_jax.progress import Reporter
 
     if options.require:
         require_backend(options.require)

@@ -12,8 +12,8 @@ from geocont_jax import results
 from geocont_jax.analysis.condensed import expand
 from geocont_jax.analysis.figures import v1_figure
 from geocont_jax.analysis.summary import summarise
-from geocont_jax.engine.condensed_file import read_condensed
 from geocont_jax.engine.store import STORE_VERSION, load_results
+from geocont_jax.engine.zip_store import read_condensed
 from tests.analysis.full_records import full_records
 
 AXES = {"activation": ["relu", "gelu"]}

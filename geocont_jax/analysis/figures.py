@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -17,10 +16,12 @@ from matplotlib.ticker import MaxNLocator
 from geocont_jax.analysis.curves import Curve, clock, curve, finished_runs, over_training, run_times
 from geocont_jax.analysis.figures_style import (
     CONTEXT,
+    DEPTH_COLOURS,
     MAX_PANELS,
     SINGLE_INCHES,
     count_ticks,
     draw_chance,
+    draw_colour_bar,
     draw_context,
     draw_curve,
     line_style,
@@ -49,9 +50,6 @@ TRANSFER = {
 }
 WEIGHT_AXIS = "weight $v_1$,\nmean |cos| of adjacent layers"
 NO_RUN, NO_VALUE = "no finished run", "no value"
-
-# Dark below, light above, so that depth can be read in grey; the palest end is left out for lines on white.
-DEPTH_COLOURS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, 256)))
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def drift_figure(dataset: xr.Dataset) -> Figure:
     axes[0].set_xlim(0.0, float(np.nanmax(times)))
     count_ticks(axes)
     name_axes(figure, axes, _time_axis(dataset), "angle of $v_1$ to that at\nthe reference (degrees)")
-    _colour_bar(figure, axes, ScalarMappable(depth, DEPTH_COLOURS), "layer, from input to output")
+    draw_colour_bar(figure, axes, ScalarMappable(depth, DEPTH_COLOURS), "layer, from input to output")
     return figure
 
 
@@ -145,7 +143,7 @@ def layers_figure(dataset: xr.Dataset) -> Figure:
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     name_axes(figure, axes, "layer", "layer")
-    _colour_bar(figure, axes, ScalarMappable(scale, "viridis"), "|cos| of weight $v_1$")
+    draw_colour_bar(figure, axes, ScalarMappable(scale, "viridis"), "|cos| of weight $v_1$")
     return figure
 
 
@@ -231,12 +229,6 @@ def _has_values(dataset: xr.Dataset, name: str) -> bool:
 
 def _time_axis(dataset: xr.Dataset) -> str:
     return f"training ({clock(dataset)}s)"
-
-
-def _colour_bar(figure: Figure, axes: Sequence[Axes], colours: ScalarMappable, label: str) -> None:
-    low, high = colours.get_clim()
-    ticks = [low or 0.0, high or 0.0] if (high or 0.0) > 1 else None
-    figure.colorbar(colours, ax=axes, label=label, ticks=ticks, fraction=0.03, aspect=30, shrink=0.85, pad=0.02)
 
 
 DRAWINGS = (

@@ -16,6 +16,8 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
@@ -41,6 +43,9 @@ CONTEXT = "0.82"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)), (0, (3, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
+
+# Dark below, light above, so that depth can be read in grey; the palest end is left out for lines on white.
+DEPTH_COLOURS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, 256)))
 
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -189,3 +194,10 @@ def log_ticks(panels: Sequence[Axes]) -> None:
         panel.xaxis.set_major_locator(LogLocator(subs=digits))
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         panel.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+
+
+def draw_colour_bar(figure: Figure, axes: Sequence[Axes], colours: ScalarMappable, label: str) -> None:
+    """Draw what the colours of all panels mean; numbers above 1 are counted, and only the ends are named."""
+    low, high = colours.get_clim()
+    ticks = [low or 0.0, high or 0.0] if (high or 0.0) > 1 else None
+    figure.colorbar(colours, ax=axes, label=label, ticks=ticks, fraction=0.03, aspect=30, shrink=0.85, pad=0.02)

@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from geocont_jax.analysis.columns import WIDTH, Column, number, numbers, text_table
 from geocont_jax.analysis.published import published_entry
 from geocont_jax.analysis.settings import variant_settings
 from geocont_jax.analysis.summary import Row, axes_of, last_values, null_dimension, run_steps, summarise
 from geocont_jax.geometry.null import chance_level
-
-WIDTH = 120
 
 # In order of importance: what does not fit beside the first goes into a further block.
 HEADS = {
@@ -27,28 +25,10 @@ HEADS = {
     "update_ratio": "|W-W0|/|W0|",
 }
 MAIN = "weight_v1_cosine"
-NO_VALUE = "-"
 MAX_LISTED = 10
 
 # What a code in a `*_defect` variable says of a layer's matrix; 0 is a sound one.
 DEFECTS = {1: "zero", 2: "degenerate", 3: "non-finite", 4: "not converged"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the table: its head and a cell per variant."""
-
-    head: str
-    cells: tuple[str, ...]
-
-    @property
-    def width(self) -> int:
-        """Characters that the column takes."""
-        return max(map(len, (self.head, *self.cells)))
-
-    def lines(self) -> list[str]:
-        """Return head and cells, equally long."""
-        return [text.ljust(self.width) for text in (self.head, *self.cells)]
 
 
 def format_table(dataset: xr.Dataset, width: int | None = WIDTH) -> str:
@@ -64,8 +44,8 @@ def format_table(dataset: xr.Dataset, width: int | None = WIDTH) -> str:
     rows = summarise(dataset)
     settings = variant_settings(dataset)
     columns = _measured(rows, [settings[row["variant"]] for row in rows])
-    blocks = [_aligned(block) for block in _blocks(_labels(dataset, rows), columns, width)]
-    return "\n\n".join([_title(dataset), *blocks, "\n".join(_legend(dataset, rows, columns))])
+    legend = "\n".join(_legend(dataset, rows, columns))
+    return "\n\n".join([_title(dataset), text_table(_labels(dataset, rows), columns, width), legend])
 
 
 def _labels(dataset: xr.Dataset, rows: Sequence[Row]) -> list[Column]:
@@ -91,16 +71,16 @@ def _measured(rows: Sequence[Row], settings: Sequence[Mapping[str, Any]]) -> lis
             continue
         columns.append(_with_bars(rows, name, head))
         if name == MAIN and f"{name}_chance" in rows[0]:
-            columns.append(_numbers("chance", [row[f"{name}_chance"] for row in rows], ".3f"))
-            columns.append(_numbers("z", [row[f"{name}_z"] for row in rows], ".1f"))
+            columns.append(numbers("chance", [row[f"{name}_chance"] for row in rows], ".3f"))
+            columns.append(numbers("z", [row[f"{name}_z"] for row in rows], ".1f"))
         columns.extend(_paper(name, settings))
     return columns
 
 
 def _with_bars(rows: Sequence[Row], name: str, head: str) -> Column:
     """Return the means of a metric with their half-widths; a single seed has none."""
-    means = _numbers(head, [row[f"{name}_mean"] for row in rows], ".3f").cells
-    halves = [_number((row[f"{name}_ci95_high"] - row[f"{name}_ci95_low"]) / 2, ".3f") for row in rows]
+    means = numbers(head, [row[f"{name}_mean"] for row in rows], ".3f").cells
+    halves = [number((row[f"{name}_ci95_high"] - row[f"{name}_ci95_low"]) / 2, ".3f") for row in rows]
     bars = ["" if row[f"{name}_n"] == 0 else f" ±{half}" for row, half in zip(rows, halves, strict=True)]
     return Column(head, tuple(map("".join, zip(means, bars, strict=True))))
 
@@ -111,33 +91,6 @@ def _paper(name: str, settings: Sequence[Mapping[str, Any]]) -> list[Column]:
     if not any(entries):
         return []
     return [Column("paper", tuple(f"{entry.value:.{entry.decimals}f}" if entry else "" for entry in entries))]
-
-
-def _numbers(head: str, values: Sequence[float], form: str) -> Column:
-    """Return numbers with their points in line."""
-    cells = [_number(value, form) for value in values]
-    width = max(map(len, cells))
-    return Column(head, tuple(cell.rjust(width) for cell in cells))
-
-
-def _number(value: float, form: str) -> str:
-    return NO_VALUE if math.isnan(value) else format(value, form)
-
-
-def _blocks(labels: Sequence[Column], columns: Sequence[Column], width: int | None) -> list[list[Column]]:
-    """Deal the columns out to blocks that fit the width, each with the labels and at least one column."""
-    blocks = [[*labels]]
-    for column in columns:
-        needed = sum(other.width + 2 for other in blocks[-1]) + column.width
-        if width is not None and needed > width and len(blocks[-1]) > len(labels):
-            blocks.append([*labels])
-        blocks[-1].append(column)
-    return blocks
-
-
-def _aligned(columns: Sequence[Column]) -> str:
-    lines = ["  ".join(cells).rstrip() for cells in zip(*(column.lines() for column in columns), strict=True)]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
 def _title(dataset: xr.Dataset) -> str:

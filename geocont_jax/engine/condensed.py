@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,10 @@ import numpy as np
 import xarray as xr
 
 from geocont_jax.analysis.condensed import condense, merge, source_attrs
-from geocont_jax.engine.condensed_file import SUFFIX, is_condensed, read_condensed
+from geocont_jax.engine.environment import machine
+from geocont_jax.engine.pretrained_store import is_pretrained
 from geocont_jax.engine.store import is_results, load_results
+from geocont_jax.engine.zip_store import SUFFIX, is_condensed, read_condensed
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import variant_label
 
@@ -22,21 +23,27 @@ SMOKE = "-smoke"
 def find_results(place: str | Path) -> list[Path]:
     """Return the results that a path stands for: itself, or what the folder holds but for trials in smoke mode.
 
+    Results are what sweeps and analyses of checkpoints left behind, and the small stores made of them.
+
     Raises InputError where there are none.
     """
     place = Path(place)
     place = place.parent if place.name == "records.zarr" else place
-    if is_condensed(place) or is_results(place):
+    if _holds_results(place):
         return [place]
     if not place.exists():
         raise InputError(f"{place}: no such folder; run a sweep first, or say where results are")
     entries = sorted(place.iterdir()) if place.is_dir() else []
-    inside = [path for path in entries if is_results(path) or is_condensed(path)]
+    inside = [path for path in entries if _holds_results(path)]
     found = [path for path in inside if SMOKE not in path.name]
     if not found:
         trials = " but smoke runs, which have to be named themselves" if inside else ""
         raise InputError(f"{place}: no results in it{trials}; give folders that sweeps printed, or *{SUFFIX} files")
     return found
+
+
+def _holds_results(path: Path) -> bool:
+    return is_condensed(path) or is_results(path) or is_pretrained(path)
 
 
 def read_sweep(path: str | Path) -> xr.Dataset:
@@ -81,7 +88,7 @@ def folder_source(folder: Path) -> dict[str, Any]:
     return {
         "commit": _listed(session.get("commit") for session in sessions),
         "date": _listed([*days[:1], *days[-1:]], " to "),
-        "machine": _listed(map(_machine, sessions)),
+        "machine": _listed(map(machine, sessions)),
         "versions": {name: _listed(session.get("versions", {}).get(name) for session in sessions) for name in versions},
         "command": _listed(map(_command, sessions), "; "),
     }
@@ -89,15 +96,6 @@ def folder_source(folder: Path) -> dict[str, Any]:
 
 def _listed(values: Iterable[Any], separator: str = ", ") -> str:
     return separator.join(dict.fromkeys(str(value) for value in values if value))
-
-
-def _machine(session: Mapping[str, Any]) -> str:
-    cores = session.get("cores")
-    processor = f"{cores} core{'s' * (cores != 1)} of {session.get('processor')}"
-    if session.get("backend") == "cpu":
-        return processor
-    counts = Counter(session.get("devices", []))
-    return ", ".join(f"{count} x {kind}" for kind, count in counts.items()) + f" ({processor})"
 
 
 def _command(session: Mapping[str, Any]) -> str:

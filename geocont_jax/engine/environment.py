@@ -4,6 +4,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,13 @@ def keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 
 
+def use_float64() -> None:
+    """Let JAX compute in float64 where arrays are; call before anything is compiled."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
 def limit_blas_threads() -> None:
     """Keep BLAS to one thread even where it was loaded before `prepare_process` could say so."""
     from threadpoolctl import threadpool_limits
@@ -106,6 +115,16 @@ def provenance() -> dict[str, Any]:
         "versions": {name: _version(name) for name in PACKAGES},
         "commit": _commit(),
     }
+
+
+def machine(about: Mapping[str, Any]) -> str:
+    """Return the machine that `provenance` tells of, to be read."""
+    cores = about.get("cores")
+    processor = f"{cores} core{'s' * (cores != 1)} of {about.get('processor')}"
+    if about.get("backend") == "cpu":
+        return processor
+    counts = Counter(about.get("devices", []))
+    return ", ".join(f"{count} x {kind}" for kind, count in counts.items()) + f" ({processor})"
 
 
 def _version(package: str) -> str | None:

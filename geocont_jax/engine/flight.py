@@ -14,12 +14,12 @@ from geocont_jax.engine.checkpoint import CheckpointFolder, Saved, take_rows
 from geocont_jax.engine.compiled import CompiledProgram, run_shapes
 from geocont_jax.engine.forecast import zero_state
 from geocont_jax.engine.layout import place_runs
-from geocont_jax.engine.progress import Reporter
 from geocont_jax.engine.store import RecordStore
 from geocont_jax.engine.tasks import Task
 from geocont_jax.engine.watchdog import Watchdog
 from geocont_jax.experiment.grid import Run
 from geocont_jax.experiment.settings import traced_half
+from geocont_jax.progress import Reporter
 from geocont_jax.training.loss import TrainingData
 from geocont_jax.training.program import encode_hypers
 

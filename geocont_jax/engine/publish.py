@@ -1,6 +1,6 @@
-"""What is made of sweeps for readers: the document, figures, summaries and condensed stores under one folder."""
+"""What is made of results for readers: documents, figures, summaries and small stores under one folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import xarray as xr
@@ -8,39 +8,66 @@ import xarray as xr
 from geocont_jax.analysis.condensed import expand
 from geocont_jax.analysis.figures import draw_figures
 from geocont_jax.analysis.figures_style import png
+from geocont_jax.analysis.pretrained_document import pretrained_document
+from geocont_jax.analysis.pretrained_figures import draw_pretrained
+from geocont_jax.analysis.pretrained_table import pair_rows
 from geocont_jax.analysis.results import document, section, table_rows
 from geocont_jax.analysis.summary import summarise, write_summary
 from geocont_jax.engine.condensed import find_results, merge_sweeps, read_sweep
-from geocont_jax.engine.condensed_file import SUFFIX, write_condensed
+from geocont_jax.engine.pretrained_store import PRETRAINED_SUFFIX, is_pretrained, read_pretrained
+from geocont_jax.engine.zip_store import SUFFIX, write_zip
 from geocont_jax.errors import InputError
 from geocont_jax.files import write_whole
 
 
 def publish(results: Sequence[str | Path], out: str | Path) -> list[Path]:
-    """Write what is made of sweeps under `out` and return the files.
+    """Write what is made of sweeps and of analyses of checkpoints under `out` and return the files.
 
-    These are `results.md`, and for each sweep `figures/NAME-*.png`, `results/NAME.csv` and `results/NAME.zarr.zip`.
-    Sweeps whose condensed store is under `out` already are part of it: what `results` hold is merged into them, run
-    by run.
+    Of sweeps these are `results.md`, and for each `figures/NAME-*.png`, `results/NAME.csv` and
+    `results/NAME.zarr.zip`; of checkpoints `pretrained.md` and the same with `NAME.pretrained`. What has its small
+    store under `out` already is part of it: what `results` hold of a sweep is merged into it, run by run, and a
+    checkpoint that was analysed again takes the place of the former analysis.
 
-    Args: `results`, results folders, condensed stores, or folders that hold several of either.
+    Args: `results`, folders that `sweep` or `analyze` printed, small stores, or folders that hold several of them.
 
     Raises InputError where there is nothing to read, and where two sweeps of one name are not one study.
 
     >>> publish(["results"], "docs")  # doctest: +SKIP
     """
     out = Path(out)
-    sweeps = _merged([*_stores(out), *(path for given in results for path in find_results(given))])
-    if not sweeps:
+    paths = [*_stores(out), *(path for given in results for path in find_results(given))]
+    sweeps = _merged([path for path in paths if not is_pretrained(path)])
+    checkpoints = {found.attrs["name"]: found for found in map(read_pretrained, filter(is_pretrained, paths))}
+    if not sweeps and not checkpoints:
         raise InputError(f"{out}: no results to publish; name a results folder that a sweep printed")
     for folder in (out / "figures", out / "results"):
         folder.mkdir(parents=True, exist_ok=True)
+    return [*_publish_sweeps(sweeps, out), *_publish_checkpoints(checkpoints, out)]
+
+
+def _publish_sweeps(sweeps: Mapping[str, xr.Dataset], out: Path) -> list[Path]:
     written: list[Path] = []
     sections: dict[str, str] = {}
     for name, condensed in sweeps.items():
         sections[name], files = _publish_sweep(condensed, out)
         written += files
-    return [write_whole(out / "results.md", document(sections)), *written]
+    return [write_whole(out / "results.md", document(sections)), *written] if sweeps else []
+
+
+def _publish_checkpoints(checkpoints: Mapping[str, xr.Dataset], out: Path) -> list[Path]:
+    """Write the document of checkpoints, with a figure of each kind, a CSV and a small store of each."""
+    written: list[Path] = []
+    links: dict[str, dict[str, str]] = {}
+    for name, dataset in checkpoints.items():
+        store, table = out / "results" / f"{name}{PRETRAINED_SUFFIX}", out / "results" / f"{name}.pretrained.csv"
+        write_zip(dataset, store)
+        write_summary(pair_rows(dataset), table)
+        figures = draw_pretrained(dataset)
+        links[name] = {kind: f"figures/{name}.pretrained-{kind}.png" for kind in figures}
+        images = [write_whole(out / links[name][kind], png(figure)) for kind, figure in figures.items()]
+        written += [store, table, *images]
+    text = pretrained_document(list(checkpoints.values()), links)
+    return [write_whole(out / "pretrained.md", text), *written] if checkpoints else []
 
 
 def _publish_sweep(condensed: xr.Dataset, out: Path) -> tuple[str, list[Path]]:
@@ -50,7 +77,7 @@ def _publish_sweep(condensed: xr.Dataset, out: Path) -> tuple[str, list[Path]]:
     """
     dataset, name = expand(condensed), condensed.attrs["name"]
     store, table = out / "results" / f"{name}{SUFFIX}", out / "results" / f"{name}.csv"
-    write_condensed(condensed, store)
+    write_zip(condensed, store)
     rows = summarise(dataset)
     write_summary(table_rows(rows), table)
     figures = {kind: png(figure) for kind, figure in draw_figures(dataset).items()}

@@ -20,7 +20,6 @@ from geocont_jax.engine.environment import describe_backend, limit_blas_threads,
 from geocont_jax.engine.flight import Flight, Stopped, StopRequest
 from geocont_jax.engine.forecast import Forecast, forecast
 from geocont_jax.engine.layout import Layout
-from geocont_jax.engine.progress import Reporter, duration
 from geocont_jax.engine.store import (
     PENDING,
     RecordStore,
@@ -39,6 +38,7 @@ from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
 from geocont_jax.experiment.spec import to_yaml
 from geocont_jax.files import write_whole
+from geocont_jax.progress import Reporter, duration
 from geocont_jax.training.measure import Field, fields_of
 
 GridSource = str | Path | Mapping[str, Any] | Grid
@@ -155,7 +155,8 @@ def _run_missing(
         reporter.say(f"{folder}: {num_runs - num_missing} of {num_runs} runs are finished already")
     if not num_missing:
         return
-    reporter.start(sum(task.program.record_steps[-1] * len(runs) for task, runs in zip(tasks, missing, strict=True)))
+    run_steps = (task.program.record_steps[-1] * len(runs) for task, runs in zip(tasks, missing, strict=True))
+    reporter.start(sum(run_steps), "run-steps")
     checkpoints = CheckpointFolder(folder / "checkpoints")
     try:
         with StopRequest() as stop, _watchdog(folder, reporter) as watchdog:

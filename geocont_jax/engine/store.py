@@ -16,7 +16,7 @@ import xarray as xr
 import zarr
 
 from geocont_jax.analysis.condensed import column, expand, record_coordinates
-from geocont_jax.engine.condensed_file import is_condensed, read_condensed
+from geocont_jax.engine.zip_store import is_condensed, read_condensed
 from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import variant_label
 

@@ -19,8 +19,8 @@ from geocont_jax import InputError, load_results, run_sweep
 from geocont_jax.engine import flight, runner
 from geocont_jax.engine.checkpoint import CheckpointFolder, Saved
 from geocont_jax.engine.layout import Layout
-from geocont_jax.engine.progress import Reporter
 from geocont_jax.engine.store import STORE_VERSION
+from geocont_jax.progress import Reporter
 from geocont_jax.training.measure import fields_of
 
 GRID = {

@@ -1,4 +1,4 @@
-"""What a sweep says while it runs: a bar in terminals and notebooks, plain lines elsewhere, all on stderr."""
+"""What a command says while it runs: a bar in terminals and notebooks, plain lines elsewhere, all on stderr."""
 
 import sys
 import time
@@ -9,12 +9,13 @@ LINE_SECONDS = 10.0
 
 
 class Reporter:
-    """Says what happens and how far the sweep is; `quiet` keeps only warnings."""
+    """Says what happens and how far the work is; `quiet` keeps only warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
         self._bar: tqdm | None = None
         self._total = self._done = 0
+        self._unit = ""
         self._began = self._said = time.monotonic()
 
     def say(self, line: str) -> None:
@@ -26,19 +27,19 @@ class Reporter:
         """Say one line, also when quiet."""
         self._write(f"warning: {line}")
 
-    def start(self, total: int) -> None:
-        """Begin to count `total` run-steps (one run-step is one training step of one run)."""
-        self._total, self._done = total, 0
+    def start(self, total: int, unit: str) -> None:
+        """Begin to count up to `total` of what `unit` names, in the plural."""
+        self._total, self._done, self._unit = total, 0, unit
         if not self._quiet and _has_bar():
-            self._bar = tqdm(total=total, unit="run-step", unit_scale=True, dynamic_ncols=True, file=sys.stderr)
+            self._bar = tqdm(total=total, unit=unit, unit_scale=True, dynamic_ncols=True, file=sys.stderr)
 
-    def advance(self, run_steps: int) -> None:
-        """Count run-steps that are done; the clock starts with the first call of this."""
+    def advance(self, number: int) -> None:
+        """Count what is done; the clock starts with the first call of this."""
         if not self._done:
             self._began = self._said = time.monotonic()
-        self._done += run_steps
+        self._done += number
         if self._bar is not None:
-            self._bar.update(run_steps)
+            self._bar.update(number)
         elif time.monotonic() - self._said >= LINE_SECONDS and self._done < self._total:
             self._said = time.monotonic()
             self.say(self._progress_line())
@@ -52,9 +53,10 @@ class Reporter:
     def _progress_line(self) -> str:
         elapsed = time.monotonic() - self._began
         rate = self._done / elapsed if elapsed > 0 else 0.0
+        digits = 0 if rate >= 10 else 1
         left = duration((self._total - self._done) / rate) if rate else "unknown"
         share = 100 * self._done // max(self._total, 1)
-        return f"{share:3d} %  {self._done:,} of {self._total:,} run-steps, {rate:.0f}/s, {left} left"
+        return f"{share:3d} %  {self._done:,} of {self._total:,} {self._unit}, {rate:.{digits}f}/s, {left} left"
 
     def _write(self, line: str) -> None:
         if self._bar is not None:

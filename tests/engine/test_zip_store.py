@@ -9,10 +9,10 @@ import xarray as xr
 from zarr.storage import ZipStore
 
 from geocont_jax.analysis.condensed import condense, expand, sources_of
-from geocont_jax.engine import condensed_file
+from geocont_jax.engine import zip_store
 from geocont_jax.engine.condensed import folder_source, merge_sweeps, read_sweep
-from geocont_jax.engine.condensed_file import EPOCH, is_condensed, read_condensed, write_condensed
 from geocont_jax.engine.store import STORE_VERSION, load_results
+from geocont_jax.engine.zip_store import EPOCH, is_condensed, read_condensed, write_zip
 from geocont_jax.errors import InputError
 from tests.analysis.full_records import TABLE_1, full_records
 
@@ -48,25 +48,25 @@ def small():
 
 
 def test_examples():
-    assert doctest.testmod(condensed_file).failed == 0
+    assert doctest.testmod(zip_store).failed == 0
 
 
 def test_what_was_written_is_read(tmp_path):
     path = tmp_path / "tiny.zarr.zip"
-    write_condensed(small(), path)
+    write_zip(small(), path)
     assert read_condensed(path).identical(small())
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny.zarr.zip"]
 
 
 def test_xarray_reads_it_without_this_package(tmp_path):
-    write_condensed(small(), tmp_path / "tiny.zarr.zip")
+    write_zip(small(), tmp_path / "tiny.zarr.zip")
     with ZipStore(tmp_path / "tiny.zarr.zip", mode="r") as store:
         assert xr.open_zarr(store).load().identical(small())
 
 
 def test_the_same_records_give_the_same_bytes_at_any_time(tmp_path):
-    write_condensed(small(), tmp_path / "a.zarr.zip")
-    write_condensed(read_condensed(tmp_path / "a.zarr.zip"), tmp_path / "b.zarr.zip")
+    write_zip(small(), tmp_path / "a.zarr.zip")
+    write_zip(read_condensed(tmp_path / "a.zarr.zip"), tmp_path / "b.zarr.zip")
     with zipfile.ZipFile(tmp_path / "a.zarr.zip") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {EPOCH}
     assert (tmp_path / "a.zarr.zip").read_bytes() == (tmp_path / "b.zarr.zip").read_bytes()
@@ -75,13 +75,13 @@ def test_the_same_records_give_the_same_bytes_at_any_time(tmp_path):
 def test_a_whole_study_fits_into_a_repository(tmp_path):
     # Eleven variants, ten seeds, 21 records, seven families: noise in every value, so that nothing compresses well.
     full = full_records(TABLE_1, seeds=range(10), epochs=20)
-    write_condensed(condense(full), tmp_path / "study.zarr.zip")
+    write_zip(condense(full), tmp_path / "study.zarr.zip")
     assert (tmp_path / "study.zarr.zip").stat().st_size < 1.2e6
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):
     path = tmp_path / "tiny.zarr.zip"
-    write_condensed(small(), path)
+    write_zip(small(), path)
     before = path.read_bytes()
 
     def full(self, *arguments):
@@ -90,7 +90,7 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(zipfile.ZipFile, "writestr", full)
         with pytest.raises(OSError, match="No space"):
-            write_condensed(small().isel(run=[0]), path)
+            write_zip(small().isel(run=[0]), path)
     assert path.read_bytes() == before
 
 
@@ -98,7 +98,7 @@ def test_files_that_cannot_be_read_are_refused_by_name(tmp_path):
     path = tmp_path / "tiny.zarr.zip"
     with pytest.raises(InputError, match=re.escape(f"{path}: no such file")):
         read_condensed(path)
-    write_condensed(small(), path)
+    write_zip(small(), path)
     whole = path.read_bytes()
     for content in (b"", b"not a zip file", whole[: len(whole) // 2]):
         path.write_bytes(content)
@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read_are_refused_by_name(tmp_path):
 
 
 def test_another_version_is_refused_by_name(tmp_path):
-    write_condensed(small().assign_attrs(condensed_version=99), tmp_path / "tiny.zarr.zip")
+    write_zip(small().assign_attrs(condensed_version=99), tmp_path / "tiny.zarr.zip")
     with pytest.raises(InputError, match=r"tiny\.zarr\.zip: written in condensed format 99, this version reads 1"):
         read_condensed(tmp_path / "tiny.zarr.zip")
 
@@ -140,7 +140,7 @@ def test_a_results_folder_is_condensed_with_where_it_comes_from(tmp_path):
 
 
 def test_a_condensed_file_is_read_as_it_is(tmp_path):
-    write_condensed(small(), tmp_path / "tiny.zarr.zip")
+    write_zip(small(), tmp_path / "tiny.zarr.zip")
     assert read_sweep(tmp_path / "tiny.zarr.zip").identical(small())
 
 

@@ -1,7 +1,7 @@
-"""The condensed store: one small file for a whole sweep.
+"""Stores that are one small file: the condensed records of a sweep, and what was measured of a checkpoint.
 
 `NAME.zarr.zip` is a zarr group (format 2) in a zip file: `xarray.open_zarr(zarr.storage.ZipStore(path, mode="r"))`
-reads it without this package. The same records give the same bytes.
+reads it without this package. The same data give the same bytes.
 """
 
 import io
@@ -37,16 +37,7 @@ def read_condensed(path: str | Path) -> xr.Dataset:
 
     Raises InputError where there is none, and where another version wrote it.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; name a {SUFFIX} file that the results command wrote")
-    try:
-        _check_archive(path)
-        with ZipStore(path, mode="r") as store:
-            dataset = xr.open_zarr(store).load().drop_encoding()
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: cannot be read ({reason}); delete it and write it again") from error
+    dataset = read_zip(Path(path))
     found = dataset.attrs.get("condensed_version")
     if found != CONDENSED_VERSION:
         raise InputError(
@@ -54,6 +45,19 @@ def read_condensed(path: str | Path) -> xr.Dataset:
             "delete it and write it again, or use the version that wrote it"
         )
     return dataset
+
+
+def read_zip(path: Path) -> xr.Dataset:
+    """Return the dataset in a zip file, in memory; raises InputError where there is none, or it is not whole."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; name a {SUFFIX} file that the results command wrote")
+    try:
+        _check_archive(path)
+        with ZipStore(path, mode="r") as store:
+            return xr.open_zarr(store).load().drop_encoding()
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: cannot be read ({reason}); delete it and write it again") from error
 
 
 def _check_archive(path: Path) -> None:
@@ -64,11 +68,11 @@ def _check_archive(path: Path) -> None:
         raise zipfile.BadZipFile(f"{broken} is damaged")
 
 
-def write_condensed(condensed: xr.Dataset, path: Path) -> None:
-    """Write a condensed sweep as one file, in one move: a reader sees the old file or the new one."""
+def write_zip(dataset: xr.Dataset, path: Path) -> None:
+    """Write a dataset as one file, in one move: a reader sees the old file or the new one."""
     files: dict[str, Any] = {}
-    condensed.drop_encoding().to_zarr(
-        MemoryStore(store_dict=files), mode="w", zarr_format=2, consolidated=True, encoding=_encoding(condensed)
+    dataset.drop_encoding().to_zarr(
+        MemoryStore(store_dict=files), mode="w", zarr_format=2, consolidated=True, encoding=_encoding(dataset)
     )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -79,9 +83,9 @@ def write_condensed(condensed: xr.Dataset, path: Path) -> None:
     write_whole(path, content.getvalue())
 
 
-def _encoding(condensed: xr.Dataset) -> dict[str, dict[str, Any]]:
+def _encoding(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     """Return a single chunk for every array."""
     return {
         str(name): {"chunks": tuple(max(size, 1) for size in variable.shape)}
-        for name, variable in condensed.variables.items()
+        for name, variable in dataset.variables.items()
     }
