@@ -57,10 +57,14 @@ def load_stores(places: Sequence[str]) -> "list[xr.Dataset]":
 
     Raises InputError where a place does not exist or holds no store, and where a store cannot be read.
     """
+    from geocont_jax.analysis.pretrained_records import as_runs
     from geocont_jax.engine.condensed import find_results
+    from geocont_jax.engine.pretrained_store import is_pretrained, read_pretrained
 
-    stores = dict.fromkeys(store.resolve() for place in places for store in find_results(place))
-    return [_load(store) for store in stores]
+    stores = list(dict.fromkeys(store.resolve() for place in places for store in find_results(place)))
+    models = [read_pretrained(store).assign_attrs(folder=_shown(store)) for store in stores if is_pretrained(store)]
+    sweeps = [_load(store) for store in stores if not is_pretrained(store)]
+    return [*sweeps, *([as_runs(models)] if models else [])]
 
 
 def _load(store: Path) -> "xr.Dataset":

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from geocont_jax.analysis.claims.paper1 import PAPER_1
+from geocont_jax.analysis.claims.paper1 import TOY_CLAIMS
 
 EPOCHS = 4
 STEPS_PER_EPOCH = 468
@@ -33,7 +33,7 @@ FLAT = (0.05,) * 5
 NAN = float("nan")
 
 
-def variants_of(sweep_name, claims=PAPER_1):
+def variants_of(sweep_name, claims=TOY_CLAIMS):
     """Return the settings of every variant that claims ask of a sweep, by the variant's name."""
     return {
         term.variant.name: {**claim.sweep.settings, **term.variant.settings}
@@ -44,7 +44,7 @@ def variants_of(sweep_name, claims=PAPER_1):
     }
 
 
-def store(sweep_name, curves, seeds=range(5), *, noise=0.004, status=None, claims=PAPER_1, attrs=()):
+def store(sweep_name, curves, seeds=range(5), *, noise=0.004, status=None, claims=TOY_CLAIMS, attrs=()):
     """Return records of a sweep with all of its variants.
 
     `curves(settings, seed)` gives by metric a value per record, 0 to 4 epochs. Layers differ around their mean, and

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geocont_jax.analysis.claims.judge import judge
-from geocont_jax.analysis.claims.paper1 import PAPER_1
+from geocont_jax.analysis.claims.paper1 import TOY_CLAIMS
 from geocont_jax.analysis.claims.paper1_keeping import OPTIMIZER_SETTINGS
 from geocont_jax.analysis.claims.render import scoreboard
 from geocont_jax.analysis.claims.rules import PaperValue, Shown, Verdict
@@ -16,8 +16,8 @@ from geocont_jax.training.measure import fields_of
 from tests.analysis.claim_records import COLLAPSES, METRICS, RISES, changed, constant, mixed, paper_world, store
 from tests.test_examples import ROOT
 
-BY_ID = {claim.id: claim for claim in PAPER_1}
-SWEEPS = sorted({claim.sweep.name for claim in PAPER_1})
+BY_ID = {claim.id: claim for claim in TOY_CLAIMS}
+SWEEPS = sorted({claim.sweep.name for claim in TOY_CLAIMS})
 
 RES, NORES = {"residual": True, "norm": "none"}, {"residual": False}
 IDENTITY, RELU, GELU, SILU, TANH, RADIAL = (
@@ -99,7 +99,7 @@ def against(id, seeds=range(5), world=paper_world):
 
 def test_every_claim_has_a_world_against_it_and_its_own_name():
     assert set(AGAINST) == set(BY_ID)
-    assert len(BY_ID) == len(PAPER_1)
+    assert len(BY_ID) == len(TOY_CLAIMS)
     assert {id for id, claim in BY_ID.items() if any(part.premise for part in claim.parts)} == set(WITHOUT_PREMISE)
 
 
@@ -179,7 +179,7 @@ def wanted(part):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SWEEPS)
 def test_no_part_is_sure_to_go_one_way(name):
-    claims = [claim for claim in PAPER_1 if claim.sweep.name == name]
+    claims = [claim for claim in TOY_CLAIMS if claim.sweep.name == name]
     unseen = {(claim.id, place): wanted(part) for claim in claims for place, part in enumerate(claim.parts)}
     for number in range(60):
         dataset = store(name, random_world(number), range(3), noise=0.001)
@@ -197,7 +197,7 @@ def test_the_sweep_has_the_runs_that_claims_ask_for(name):
     if not path.exists():
         pytest.skip(f"{path.name} is not written yet")
     runs = [(settings_by_name(run.settings), run.seed) for run in expand(load_grid(path))]
-    for claim in PAPER_1:
+    for claim in TOY_CLAIMS:
         for term in (term for part in claim.parts for term in part.statistic.terms if claim.sweep.name == name):
             wanted = {**claim.sweep.settings, **term.variant.settings}
             seeds = [seed for settings, seed in runs if {name: settings.get(name) for name in wanted} == wanted]
@@ -207,7 +207,7 @@ def test_the_sweep_has_the_runs_that_claims_ask_for(name):
 
 def test_a_sweep_records_what_claims_read_and_its_null():
     fields = fields_of("all")
-    for claim in PAPER_1:
+    for claim in TOY_CLAIMS:
         for part in claim.parts:
             for term in part.statistic.terms:
                 assert set(term.measure.needs) <= set(fields), claim.id
@@ -217,7 +217,7 @@ def test_a_sweep_records_what_claims_read_and_its_null():
 
 
 def test_the_reasons_are_given():
-    for claim in PAPER_1:
+    for claim in TOY_CLAIMS:
         assert claim.text.endswith((".", ")")), claim.id
         assert claim.source, claim.id
         assert claim.via, claim.id

@@ -19,8 +19,8 @@ from geocont_jax.analysis.claims.render import scoreboard
 from geocont_jax.analysis.claims.rules import SHOWN, PaperValue, above
 from geocont_jax.analysis.claims.sample import gather
 from geocont_jax.engine.condensed import read_sweep
-from geocont_jax.engine.condensed_file import write_condensed
 from geocont_jax.engine.store import STORE_VERSION
+from geocont_jax.engine.zip_store import write_zip
 from tests.analysis.claim_records import METRICS, constant, paper_world, store
 
 TOY = Sweep("toy", {"depth": 16})
@@ -211,7 +211,7 @@ def test_a_condensed_store_gives_the_same(results, tmp_path, capsys):
     text = run(capsys)[1]
     (tmp_path / "docs").mkdir()
     path = tmp_path / "docs" / "paper_drift.zarr.zip"
-    write_condensed(read_sweep(results), path)
+    write_zip(read_sweep(results), path)
     assert run(capsys, path) == (0, text, "")
     assert run(capsys, tmp_path / "docs") == (0, text, "")
 

@@ -84,7 +84,7 @@ class Measure:
     @property
     def words(self) -> str:
         """What it is, to be read."""
-        return f"{WORDS.get(self.metric, self.metric.replace('_', ' '))} {self.when.words}"
+        return f"{WORDS.get(self.metric, self.metric.replace('_', ' '))} {self.when.words}".rstrip()
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -12,18 +12,19 @@ COEFFICIENTS = {1.0: "+", -1.0: "-", 0.5: "+ 1/2", -0.5: "- 1/2"}
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that tests claims: the name of its grid, and the settings that all of its runs have to share.
+    """A sweep that tests claims: its name, and the settings that all of its runs have to share.
 
     A rule is fixed for these settings: runs of a shorter training, or on other data, are no evidence for it.
+    `command` runs it; by default its grid has its name.
     """
 
     name: str
     settings: Mapping[str, Any]
+    command: str = ""
 
-    @property
-    def command(self) -> str:
-        """The command that runs it, or what is missing of it."""
-        return f"python -m geocont_jax.sweep sweeps/{self.name}.yaml"
+    def __post_init__(self) -> None:
+        if not self.command:
+            object.__setattr__(self, "command", f"python -m geocont_jax.sweep sweeps/{self.name}.yaml")
 
 
 @dataclass(frozen=True)

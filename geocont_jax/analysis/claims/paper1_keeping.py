@@ -16,6 +16,7 @@ from geocont_jax.analysis.claims.rules import PaperValue, above, above_chance, b
 from geocont_jax.analysis.claims.vocabulary import (
     ABSTRACT,
     ACCURACY_END,
+    ADAM_BETA2,
     ALIGNMENT_END,
     CHANCE_MARGIN,
     CONCENTRATION,
@@ -246,7 +247,7 @@ TRANSFER = (
 
 OPTIMIZER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "adam": {"optimizer": "adam", "beta2": 0.999},
-    "adam-beta2-0": {"optimizer": "adam", "beta2": 0.0},
+    "adam-beta2-0": {"optimizer": "adam", "beta2": 0.0, "beta1": 0.0},
     "adamw": {"optimizer": "adamw"},
     "sgd": {"optimizer": "sgd", "momentum": 0.0},
     "sgd-momentum": {"optimizer": "sgd", "momentum": 0.9},
@@ -255,6 +256,9 @@ OPTIMIZER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "muon": {"optimizer": "muon"},
 }
 """Optimisers by name."""
+
+OPTIMIZER_SWEEPS = {"adam-beta2-0": ADAM_BETA2}
+"""The sweeps of optimisers that are not in `OPTIMIZERS`: with its beta1 of 0.9, Adam diverges where beta2 is 0."""
 
 PAPERS_OPTIMIZERS = ("adam", "adam-beta2-0")
 """Those that are known to be the paper's: it names beta2 = 0, and speaks of other settings."""
@@ -280,7 +284,7 @@ OPTIMIZER_CLAIMS = (
             f"Continuity is no artefact of the optimiser: under {name} the ReLU net has it, more than the linear one.",
             f"{PAPER}, toy network" if name in PAPERS_OPTIMIZERS else OURS,
             SUMMARY if name in PAPERS_OPTIMIZERS else f"{DEDUCED}; it speaks of other settings",
-            OPTIMIZERS,
+            OPTIMIZER_SWEEPS.get(name, OPTIMIZERS),
             (
                 *learned(under(name, "relu")),
                 Part(single(WEIGHT_END, under(name, "relu")), above_chance(CHANCE_MARGIN), WHY_CHANCE),

@@ -28,9 +28,9 @@ seed: layers are averaged inside a run, variants are compared at the same seed, 
 over seeds. *Supported*: the interval lies wholly where the claim wants it; *refuted*: wholly outside; *undecided*:
 across the limit, or there is too little to say. One refuted part refutes a claim, and only all of them support it; a
 premise that is not met leaves it undecided. A published value is held against the 95 % prediction interval for the
-mean of three other seeds. Runs that diverged, are not finished or have no value do not count and are named. Every
-interval stands for itself: of the {intervals} that decide here, about one in twenty may be expected to miss the
-truth."""
+mean of three other seeds. Of pretrained models the unit is the model, and a published value is read off the one model
+that it is of. Runs that diverged, are not finished or have no value do not count and are named. Every interval stands
+for itself: of the {intervals} that decide here, about one in twenty may be expected to miss the truth."""
 
 PROVENANCE = """\
 ## Where the numbers come from

@@ -166,6 +166,35 @@ class PaperValue:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """A published number of one and the same object, which has no sampling error, comes out again.
+
+    Supported where the single value agrees to one unit of the published number's last digit, refuted where it does
+    not; undecided without a value, or with several.
+
+    >>> Reading(0.82, 2).decide([0.8241]).verdict.value, Reading(0.82, 2).decide([0.78]).verdict.value
+    ('supported', 'refuted')
+    """
+
+    value: float
+    decimals: int
+
+    def words(self, chance: float = math.nan) -> str:
+        """Return what the statistic has to be."""
+        return f"the paper's {self.value:.{self.decimals}f}, to one unit of its last digit"
+
+    def decide(self, values: Sequence[float], chance: float = math.nan) -> Outcome:
+        """Return the verdict on the one value that there should be."""
+        if len(values) != 1:
+            note = "it was not measured" if not values else "more than one value of what should be one object"
+            return Outcome(Verdict.UNDECIDED, math.nan, math.nan, note=note)
+        difference = values[0] - self.value
+        agrees = abs(difference) <= 10.0**-self.decimals
+        note = f"ours minus the paper's: {round(difference, 3) + 0.0:+.3f}"
+        return Outcome(Verdict.SUPPORTED if agrees else Verdict.REFUTED, math.nan, math.nan, note=note)
+
+
+@dataclass(frozen=True)
 class Shown:
     """Decides nothing: the number stands there for the reader."""
 

@@ -34,6 +34,10 @@ TABLE1 = Sweep("paper_table1", {**ADAM, "init_scale": 1.0, "epochs": 20})
 DRIFT = Sweep("paper_drift", {**ADAM, "init_scale": 0.3, "epochs": 20})
 INIT_SCALE = Sweep("paper_init_scale", {**ADAM, "epochs": 10})
 OPTIMIZERS = Sweep("paper_optimizers", {**NETWORK, "init_scale": 0.3})
+ADAM_BETA2 = Sweep(
+    "adam_beta2_control",
+    {**NETWORK, "init_scale": 0.3, "optimizer": "adam", "learning_rate": 1e-4, "beta2": 0.0, "epochs": 10},
+)
 NORMS = Sweep("paper_norms", {**ADAM, "init_scale": 1.0, "epochs": 10})
 RADIAL = Sweep("radial_control", {**ADAM, "epochs": 10})
 NO_RESIDUAL = Sweep("no_residual_control", {**ADAM, "init_scale": 3.0, "epochs": 20})
