@@ -1,11 +1,9 @@
 """How directions, subspaces and whole spectra line up from each layer to the next."""
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
-from geocont_jax.geometry.spectra import degenerate_gap
-
-HIGHEST = lax.Precision.HIGHEST
+from geocont_jax.geometry.spectra import HIGHEST, degenerate_gap
 
 
 def adjacent_cosines(directions: Array) -> Array:
@@ -65,10 +63,27 @@ def gram_alignment(matrices: Array) -> Array:
     SVD, and has a value for degenerate spectra too; NaN where a matrix is zero or not finite. For the left side
     give the transposed matrices. Shapes: `matrices` (..., layer, d_out, d_in), result (..., pair).
     """
-    norm = frobenius_norm(matrices)[..., None, None]
-    scaled = matrices / jnp.where(norm > 0, norm, jnp.nan)
+    scaled = normalised(matrices)
+    if matrices.shape[-2] < matrices.shape[-1]:  # |W W'^T|_F^2 is the same, and forms the smaller product
+        cross = jnp.einsum("...ak,...bk->...ab", scaled[..., :-1, :, :], scaled[..., 1:, :, :], precision=HIGHEST)
+        return jnp.sum(jnp.square(cross), axis=(-2, -1))
     gram = jnp.einsum("...ka,...kb->...ab", scaled, scaled, precision=HIGHEST)
     return jnp.sum(gram[..., :-1, :, :] * gram[..., 1:, :, :], axis=(-2, -1))
+
+
+def matrix_cosine(matrices: Array) -> Array:
+    """Return the cosine of adjacent layers' matrices as they stand, entry by entry.
+
+    `<W_l, W_{l+1}>_F / (|W_l|_F |W_{l+1}|_F)`, -1 to 1: layers whose leading directions agree need not be similar, and
+    this says whether they are. For independent random matrices the mean is 0 and the standard deviation
+    `1 / sqrt(d_out d_in)`. Shapes: `matrices` (..., layer, d_out, d_in), result (..., pair); NaN where one is zero.
+
+    >>> import jax.numpy as jnp
+    >>> matrix_cosine(jnp.stack([jnp.eye(2), -3 * jnp.eye(2), jnp.eye(2)[::-1]])).round(3).tolist()
+    [-1.0, -0.0]
+    """
+    scaled = normalised(matrices)
+    return jnp.sum(scaled[..., :-1, :, :] * scaled[..., 1:, :, :], axis=(-2, -1))
 
 
 def subspace_overlap(vectors: Array) -> Array:
@@ -135,6 +150,12 @@ def movement_ratio(moved: Array, initial: Array) -> Array:
     Shapes: `moved` (that is W - W0) and `initial` (..., d_out, d_in), result (...).
     """
     return frobenius_norm(moved) / frobenius_norm(initial)
+
+
+def normalised(matrices: Array) -> Array:
+    """Return each matrix over its Frobenius norm, NaN where it is zero."""
+    norm = frobenius_norm(matrices)[..., None, None]
+    return matrices / jnp.where(norm > 0, norm, jnp.nan)
 
 
 def _row_dots(a: Array, b: Array) -> Array:

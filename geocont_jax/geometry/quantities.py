@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from geocont_jax.geometry.continuity import (
     adjacent_cosines,
@@ -24,7 +24,7 @@ from geocont_jax.geometry.continuity import (
     subspace_overlap,
     symmetric_alignment,
 )
-from geocont_jax.geometry.spectra import Spectrum, decompose, degenerate_gap, is_finite
+from geocont_jax.geometry.spectra import Method, Spectrum, at_precision, decompose, degenerate_gap, is_finite
 
 PAPER = "arXiv 2605.04971"
 
@@ -68,10 +68,10 @@ def measure_stack(matrices: Array) -> dict[str, Array]:
     return measure_layers(decompose_layers(matrices))
 
 
-def decompose_layers(matrices: Array) -> Layers:
-    """Return a stack of matrices (..., layer, d_out, d_in) in float32 with its spectrum, by one stacked SVD."""
-    single = lax.stop_gradient(jnp.asarray(matrices, jnp.float32))
-    return Layers(jnp.where(is_finite(single)[..., None, None], single, jnp.nan), decompose(single))
+def decompose_layers(matrices: Array, method: Method = "exact") -> Layers:
+    """Return a stack of matrices (..., layer, d_out, d_in) with its spectrum, by one stacked decomposition."""
+    matrices = at_precision(matrices)
+    return Layers(jnp.where(is_finite(matrices)[..., None, None], matrices, jnp.nan), decompose(matrices, method))
 
 
 def measure_layers(layers: Layers) -> dict[str, Array]:

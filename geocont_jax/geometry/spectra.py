@@ -1,14 +1,19 @@
 """Singular values and vectors of stacks of matrices.
 
 The only place that decides algorithm, precision and sign. All of it runs in float32 whatever the training
-precision, and none of it is ever differentiated.
+precision (float64 stays float64), and none of it is ever differentiated.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
+
+HIGHEST = lax.Precision.HIGHEST
+
+Method = Literal["exact", "gram"]
+"""`exact`: an SVD of each matrix. `gram`: the eigenvectors of the Gram matrix of its smaller side."""
 
 
 class Defect(IntEnum):
@@ -66,11 +71,18 @@ def degenerate_gap(d_out: int, d_in: int) -> float:
     return max(d_out, d_in) * float(jnp.finfo(jnp.float32).eps)
 
 
-def decompose(matrices: Array) -> Spectrum:
-    """Return the singular triplets of every matrix of a stack, by an exact SVD.
+def decompose(matrices: Array, method: Method = "exact") -> Spectrum:
+    """Return the singular triplets of every matrix of a stack.
 
     Non-finite matrices never reach LAPACK, which can hang on them; a leading value that is zero or not simple
     gives a `Defect`, never a made-up direction.
+
+    `gram` takes the eigenvectors of `W W^T` (or `W^T W`, whichever is smaller) and the other side from `W v / |W v|`.
+    Both methods solve the problem of a matrix that is perturbed by c roundings eps, c about sqrt(d). Here it is the
+    Gram matrix, by `c eps s_1^2`, which turns v1 by `c eps s_1^2 / (s_1^2 - s_2^2) = c eps / (gap (2 - gap))` against
+    `c eps / gap` of an SVD: squaring the singular values costs the *leading* direction nothing. It costs the small
+    ones: directions with `s_i < sqrt(c eps) s_1` are mixed among themselves. Their values `|W v_i|` still have an
+    error of `c eps s_1` only, and their share of the energy is below `c eps` each.
 
     Shapes: `matrices` (..., d_out, d_in), min(d_out, d_in) >= 2.
 
@@ -79,15 +91,58 @@ def decompose(matrices: Array) -> Spectrum:
     >>> abs(spectrum.v1).round().tolist(), spectrum.s.round().tolist(), spectrum.defect.tolist()
     ([[0.0, 1.0]], [[3.0, 1.0]], [0])
     """
-    matrices = lax.stop_gradient(matrices).astype(jnp.float32)
+    matrices = at_precision(matrices)
     finite = is_finite(matrices)
-    u, s, vh = jnp.linalg.svd(jnp.where(finite[..., None, None], matrices, 0.0), full_matrices=False)
+    u, s, v = SOLVERS[method](jnp.where(finite[..., None, None], matrices, 0.0))
 
     def masked(values: Array) -> Array:
         return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
 
     defect = _defect(finite, s, degenerate_gap(*matrices.shape[-2:]))
-    return Spectrum(masked(jnp.swapaxes(u, -1, -2)), masked(s), masked(vh), defect)
+    return Spectrum(masked(u), masked(s), masked(v), defect)
+
+
+def at_precision(matrices: Array) -> Array:
+    """Return matrices in the precision of measurements, cut off from gradients: float64 stays, the rest is float32."""
+    matrices = jnp.asarray(matrices)
+    return lax.stop_gradient(matrices if matrices.dtype == jnp.float64 else matrices.astype(jnp.float32))
+
+
+def leading_residual(matrices: Array, spectrum: Spectrum) -> Array:
+    """Return `|W v_1 - s_1 u_1| / s_1` (...) of each matrix (..., d_out, d_in): how well the leading triplet fits.
+
+    NaN where a matrix is zero or not finite.
+    """
+    product = jnp.einsum("...ij,...j->...i", matrices, spectrum.v[..., 0, :], precision=HIGHEST)
+    s1 = spectrum.s[..., :1]
+    return jnp.linalg.norm(product - s1 * spectrum.u[..., 0, :], axis=-1) / jnp.where(s1 > 0, s1, jnp.nan)[..., 0]
+
+
+Triplets = tuple[Array, Array, Array]
+
+
+def _by_svd(matrices: Array) -> Triplets:
+    u, s, vh = jnp.linalg.svd(matrices, full_matrices=False)
+    return jnp.swapaxes(u, -1, -2), s, vh
+
+
+def _by_gram(matrices: Array) -> Triplets:
+    is_wide = matrices.shape[-2] <= matrices.shape[-1]
+    scale = jnp.max(jnp.abs(matrices), axis=(-2, -1), keepdims=True)  # squares stay in range
+    scaled = matrices / jnp.where(scale > 0, scale, 1.0)
+    scaled = scaled if is_wide else jnp.swapaxes(scaled, -1, -2)
+    gram = jnp.einsum("...ik,...jk->...ij", scaled, scaled, precision=HIGHEST)
+    near = jnp.swapaxes(jnp.linalg.eigh(gram)[1], -1, -2)
+    far = jnp.einsum("...ij,...jk->...ik", near, scaled, precision=HIGHEST)
+    s = jnp.linalg.norm(far, axis=-1)
+    order = jnp.argsort(-s, axis=-1)
+    near, far = (jnp.take_along_axis(vectors, order[..., None], axis=-2) for vectors in (near, far))
+    s = jnp.take_along_axis(s, order, axis=-1)
+    far = far / jnp.where(s > 0, s, 1.0)[..., None]
+    return (near, s * scale[..., 0], far) if is_wide else (far, s * scale[..., 0], near)
+
+
+SOLVERS = {"exact": _by_svd, "gram": _by_gram}
 
 
 def is_finite(matrices: Array) -> Array:

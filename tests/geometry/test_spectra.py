@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geocont_jax.geometry.continuity import adjacent_cosines, frobenius_norm, movement_ratio
-from geocont_jax.geometry.spectra import Defect, decompose, degenerate_gap
+from geocont_jax.geometry.spectra import SOLVERS, Defect, decompose, degenerate_gap, leading_residual
+
+EPS = float(np.finfo(np.float32).eps)
+METHODS = pytest.mark.parametrize("method", SOLVERS)
 
 
 def oracle_cosines(matrices, side):
@@ -25,10 +28,11 @@ def oracle_gaps(matrices):
     return np.array([(s[0] - s[1]) / s[0] for s in values])
 
 
+@METHODS
 @pytest.mark.parametrize("shape", [(6, 32, 32), (6, 20, 32), (6, 32, 20), (3, 256, 256)])
-def test_continuity_agrees_with_float64_svd(shape):
+def test_continuity_agrees_with_float64_svd(shape, method):
     matrices = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    spectrum = decompose(jnp.asarray(matrices))
+    spectrum = decompose(jnp.asarray(matrices), method)
     gaps = oracle_gaps(matrices)
     # Perturbation theory: float32 rounding turns a leading vector by about sqrt(d) eps / gap; 4 for two vectors.
     tolerance = 4 * np.sqrt(max(shape[1:])) * np.finfo(np.float32).eps / gaps.min()
@@ -37,17 +41,19 @@ def test_continuity_agrees_with_float64_svd(shape):
     np.testing.assert_allclose(spectrum.gap(), gaps, atol=1e-5)
 
 
-def test_planted_direction_is_found_whatever_the_scale():
+@METHODS
+def test_planted_direction_is_found_whatever_the_scale(method):
     rng = np.random.default_rng(1)
     v, u = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 24)))
     planted = 10 * np.outer(u, v) + 0.1 * rng.normal(size=(24, 24))
     for scale in (1e-30, 1.0, 1e30):
-        spectrum = decompose(jnp.asarray((scale * planted)[None], jnp.float32))
+        spectrum = decompose(jnp.asarray((scale * planted)[None], jnp.float32), method)
         assert spectrum.defect.tolist() == [Defect.NONE]
         assert abs(float(np.asarray(spectrum.v1[0], np.float64) @ v)) > 0.99
         assert abs(float(np.asarray(spectrum.u1[0], np.float64) @ u)) > 0.99
 
 
+@METHODS
 @pytest.mark.parametrize(
     ("matrix", "defect"),
     [
@@ -59,12 +65,52 @@ def test_planted_direction_is_found_whatever_the_scale():
         (np.ones((8, 8)), Defect.NONE),
     ],
 )
-def test_a_matrix_without_a_leading_direction_gives_nan_and_a_reason(matrix, defect):
+def test_a_matrix_without_a_leading_direction_gives_nan_and_a_reason(matrix, defect, method):
     sound = np.diag(np.arange(8.0, 0.0, -1.0))
-    spectrum = decompose(jnp.asarray(np.stack([sound, matrix]), jnp.float32))
+    spectrum = decompose(jnp.asarray(np.stack([sound, matrix]), jnp.float32), method)
     assert spectrum.defect.tolist() == [Defect.NONE, defect]
     cosine = float(adjacent_cosines(spectrum.v1)[0])
     assert np.isnan(cosine) == (defect != Defect.NONE)
+
+
+@METHODS
+@pytest.mark.parametrize(("d_out", "d_in"), [(24, 24), (12, 40), (40, 12)])
+def test_all_triplets_agree_with_float64(d_out, d_in, method):
+    matrices = np.random.default_rng(3).normal(size=(2, d_out, d_in)).astype(np.float32)
+    spectrum = decompose(jnp.asarray(matrices), method)
+    values = np.array([np.linalg.svd(m.astype(np.float64), compute_uv=False) for m in matrices])
+    np.testing.assert_allclose(spectrum.s, values, atol=50 * EPS * values.max())
+    rebuilt = np.einsum("lk,lko,lki->loi", *(np.asarray(x, np.float64) for x in (spectrum.s, spectrum.u, spectrum.v)))
+    np.testing.assert_allclose(rebuilt, matrices, atol=100 * EPS * values.max())
+    np.testing.assert_array_less(leading_residual(jnp.asarray(matrices), spectrum), 50 * EPS)
+
+
+@METHODS
+def test_a_rank_deficient_matrix_has_zero_values_and_no_nan(method):
+    rng = np.random.default_rng(4)
+    matrix = (rng.normal(size=(30, 3)) * [4.0, 2.0, 1.0]) @ rng.normal(size=(3, 20))
+    spectrum = decompose(jnp.asarray(matrix, jnp.float32)[None], method)
+    values = np.linalg.svd(matrix, compute_uv=False)
+    # What is left of the null space is an error of c roundings of s1, squared singular values or not.
+    np.testing.assert_allclose(spectrum.s[0], values, atol=50 * EPS * values[0])
+    assert all(np.isfinite(x).all() for x in (spectrum.u, spectrum.s, spectrum.v))
+    shared = np.asarray(spectrum.v[0, :3], np.float64) @ np.linalg.svd(matrix)[2][:3].T
+    np.testing.assert_allclose(np.sum(shared**2), 3.0, atol=1e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), gap=st.floats(1e-3, 0.5), log_scale=st.integers(-30, 30), wide=st.booleans())
+def test_the_gram_matrix_finds_the_leading_direction_within_its_error(seed, gap, log_scale, wide):
+    rng = np.random.default_rng(seed)
+    u, v = (np.linalg.qr(rng.normal(size=(d, 16)))[0] for d in ((16, 24) if wide else (24, 16)))
+    s = np.concatenate([[1.0], (1 - gap) * np.linspace(1.0, 0.0, 15)])
+    matrix = jnp.asarray(10.0**log_scale * (u * s) @ v.T, jnp.float32)
+    spectrum = decompose(matrix[None], "gram")
+    assert spectrum.defect.tolist() == [Defect.NONE]
+    # c eps / (gap (2 - gap)), c about sqrt(24), for the Gram matrix; rounding the input itself costs as much again.
+    found = np.asarray(spectrum.v1[0], np.float64)
+    angle = np.linalg.norm(found - (found @ v[:, 0]) * v[:, 0])  # its sine; a rounded cosine is no measure of it
+    assert angle < 1e-6 + 10 * np.sqrt(24) * EPS / gap
 
 
 @settings(max_examples=30, deadline=None)
@@ -108,3 +154,12 @@ def test_metrics_are_float32_whatever_the_training_precision():
 def test_nothing_is_differentiated_through_an_svd():
     gradient = jax.grad(lambda m: jnp.sum(decompose(m).s))(jnp.eye(4)[None] + 1.0)
     assert not gradient.any()
+
+
+def test_float64_stays_float64_where_it_is_on():
+    with jax.enable_x64(True):
+        matrices = jnp.asarray(np.random.default_rng(6).normal(size=(2, 12, 20)))
+        spectrum = decompose(matrices, "gram")
+    assert spectrum.s.dtype == np.float64
+    exact = [np.linalg.svd(m, compute_uv=False) for m in np.asarray(matrices)]
+    np.testing.assert_allclose(spectrum.s, exact, rtol=1e-12)
