@@ -16,7 +16,7 @@ ROLES = ("reads", "value", "writes")
 SIDE_WORDS = {"v": "input", "u": "output"}
 MOST_ALIKE = 8
 GAPS = (1, 2, 4, 8, 16)
-RANKS = (1, 4, 16, 64)
+RANKS = (4, 16, 64)
 
 LEGEND = """\
 role: reads the residual stream, writes to it, or V, which reads it too but stands for itself.
