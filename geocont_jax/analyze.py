@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
                          help="which of q, k, v, o, gate, up, down (default: all that there are)")  # fmt: skip
     command.add_argument("--layers", type=_layers, metavar="A:B", help="layers from A to before B (default: all)")
     command.add_argument("--top-k", type=_positive, default=16, metavar="K",
-                         help="how many leading vectors of each matrix are kept in DIR/NAME/parts (default: 16)")  # fmt: skip
+                         help="leading vectors of each matrix to keep in DIR/NAME/parts (default: 16)")  # fmt: skip
     command.add_argument("--max-gap", type=_positive, metavar="N", help="largest distance in depth (default: all)")
     command.add_argument("--window", type=_window, default=4, metavar="N",
                          help="how many layers share a basis (default: 4; 0: leave shared bases out)")  # fmt: skip

@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
-from tests.pretrained.models import write_llama
 
 from geocont_jax import analyze
 from geocont_jax.pretrained import walk
+from tests.pretrained.models import write_llama
 
 QUIET = ("--quiet", "--window", "2")
 

@@ -33,8 +33,8 @@ CAPTIONS = {
     "layers": "|cos| of the leading residual-side vectors of every two layers.",
     "path": "The leading residual-side vector of each layer, signs aligned (Eq. 6), in the two leading principal "
     "components of its path; the share of the path's variance that they show is named.",
-    "bases": "Energy kept by one residual-side basis for a window of layers, by each layer's own best, and by a random "
-    "one.",
+    "bases": "Energy kept on the residual side by each layer's own best basis, by one for a window of layers, by one "
+    "for as many unrelated layers with the same singular values, and by a random one.",
 }
 
 HEAD = """\

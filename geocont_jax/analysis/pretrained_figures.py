@@ -27,7 +27,12 @@ from geocont_jax.analysis.statistics import nan_average
 from geocont_jax.geometry.null import NULLS
 
 SIDES = {"v": "$v_1$ (input side)", "u": "$u_1$ (output side)"}
-BASES = {"shared": "one basis for the window", "own": "each layer's own", "random": "random basis"}
+BASES = {
+    "own": "each layer's own",
+    "shared": "one basis for the window",
+    "unrelated": "the same of unrelated layers",
+    "random": "random basis",
+}
 
 
 def draw_pretrained(dataset: xr.Dataset) -> dict[str, Figure]:

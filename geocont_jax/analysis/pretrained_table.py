@@ -86,7 +86,7 @@ def bases_table(dataset: xr.Dataset) -> str:
     names = ordered(dataset)
     columns = []
     for rank in (rank for rank in RANKS if rank in dataset["rank"].values):
-        for kind in ("shared", "own", "random"):
+        for kind in ("own", "shared", "unrelated", "random"):
             found = dataset[f"{kind}_energy"].sel(rank=rank)
             means = [float(nan_average(found.sel(projection=name).values, axis=0).mean) for name in names]
             columns.append(numbers(f"{kind} {rank}", means, ".2f"))
@@ -215,8 +215,8 @@ def _title(dataset: xr.Dataset) -> str:
 def _bases_head(dataset: xr.Dataset) -> str:
     size = dataset.attrs.get("window", 0)
     return (
-        f"energy |W B^T|^2/|W|^2 that a basis of the residual side keeps, by rank: one for {size} layers (shared),\n"
-        "each layer's own best, a random one"
+        f"energy |W B^T|^2/|W|^2 that a basis of the residual side keeps, by rank: each layer's own best,\n"
+        f"one for {size} layers (shared), one for {size} unrelated layers with the same spectra, a random one"
     )
 
 

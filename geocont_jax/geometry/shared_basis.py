@@ -61,7 +61,7 @@ def energy_kept(grams: Array, basis: Array) -> Array:
     >>> energy_kept(jnp.diag(jnp.array([0.25, 0.75]))[None], jnp.eye(2)).tolist()
     [[0.25, 1.0]]
     """
-    along = jnp.sum(jnp.einsum("rb,lba->lra", basis, grams, precision=HIGHEST) * basis, axis=-1)
+    along = jnp.sum(jnp.einsum("rb,lba->lra", basis, grams, precision=HIGHEST) * basis[None], axis=-1)
     return jnp.clip(jnp.cumsum(along, axis=-1), 0.0, 1.0)
 
 

@@ -81,8 +81,8 @@ def decompose(matrices: Array, method: Method = "exact") -> Spectrum:
     Both methods solve the problem of a matrix that is perturbed by c roundings eps, c about sqrt(d). Here it is the
     Gram matrix, by `c eps s_1^2`, which turns v1 by `c eps s_1^2 / (s_1^2 - s_2^2) = c eps / (gap (2 - gap))` against
     `c eps / gap` of an SVD: squaring the singular values costs the *leading* direction nothing. It costs the small
-    ones: directions with `s_i < sqrt(c eps) s_1` are mixed among themselves. Their values `|W v_i|` still have an
-    error of `c eps s_1` only, and their share of the energy is below `c eps` each.
+    ones: `s_i^2` is known to `c eps s_1^2`, and directions with `s_i < sqrt(c eps) s_1` are mixed among themselves and
+    with what the matrix does not use. They count as zero, which changes no share of the energy by more than `c eps`.
 
     Shapes: `matrices` (..., d_out, d_in), min(d_out, d_in) >= 2.
 
@@ -109,13 +109,16 @@ def at_precision(matrices: Array) -> Array:
 
 
 def leading_residual(matrices: Array, spectrum: Spectrum) -> Array:
-    """Return `|W v_1 - s_1 u_1| / s_1` (...) of each matrix (..., d_out, d_in): how well the leading triplet fits.
+    """Return how well the leading triplet fits: `max(|W v_1 - s_1 u_1|, |W^T u_1 - s_1 v_1|) / s_1` (...).
 
-    NaN where a matrix is zero or not finite.
+    Both, because one of them is rounding by construction where one side was computed from the other. It turns v1 and u1
+    by about itself over the gap. NaN where a matrix (..., d_out, d_in) is zero or not finite.
     """
-    product = jnp.einsum("...ij,...j->...i", matrices, spectrum.v[..., 0, :], precision=HIGHEST)
-    s1 = spectrum.s[..., :1]
-    return jnp.linalg.norm(product - s1 * spectrum.u[..., 0, :], axis=-1) / jnp.where(s1 > 0, s1, jnp.nan)[..., 0]
+    s1, u1, v1 = spectrum.s[..., :1], spectrum.u[..., 0, :], spectrum.v[..., 0, :]
+    left = jnp.einsum("...ij,...j->...i", matrices, v1, precision=HIGHEST) - s1 * u1
+    right = jnp.einsum("...ij,...i->...j", matrices, u1, precision=HIGHEST) - s1 * v1
+    scale = jnp.where(s1 > 0, s1, jnp.nan)
+    return jnp.maximum(jnp.linalg.norm(left / scale, axis=-1), jnp.linalg.norm(right / scale, axis=-1))
 
 
 Triplets = tuple[Array, Array, Array]
@@ -138,7 +141,10 @@ def _by_gram(matrices: Array) -> Triplets:
     order = jnp.argsort(-s, axis=-1)
     near, far = (jnp.take_along_axis(vectors, order[..., None], axis=-2) for vectors in (near, far))
     s = jnp.take_along_axis(s, order, axis=-1)
-    far = far / jnp.where(s > 0, s, 1.0)[..., None]
+    # Roundings of the Gram matrix are as large as such squares: the vector may as well be of the null space.
+    rounding = max(matrices.shape[-2:]) ** 0.5 * jnp.finfo(matrices.dtype).eps
+    s = jnp.where(jnp.square(s) <= rounding * jnp.square(s[..., :1]), 0.0, s)
+    far = far / jnp.where(s > 0, s, jnp.inf)[..., None]
     return (near, s * scale[..., 0], far) if is_wide else (far, s * scale[..., 0], near)
 
 

@@ -23,6 +23,7 @@ NULL_DIMENSIONS = {"v": "d_in", "u": "d_out"}
 BASES = {
     "shared": "one basis for all layers of the window",
     "own": "each layer's own best basis",
+    "unrelated": "one basis for as many unrelated layers with the same singular values (drawn for the first window)",
     "random": "a random basis",
 }
 HEAD_WORDS = {
@@ -168,8 +169,9 @@ def _of_windows(parts: Parts, windows: Windows) -> dict[str, Any]:
     for kind, words in BASES.items():
         values = np.full((len(names), len(firsts), len(ranks)), np.nan, np.float32)
         for (name, first), part in found.items():
-            kept = part["ranks"] / part["d"] if kind == "random" else part[kind].mean(axis=0)
-            values[names.index(name), firsts.index(first), : len(kept)] = kept
+            if kind in part:
+                kept = np.atleast_2d(part[kind]).mean(axis=0)
+                values[names.index(name), firsts.index(first), : len(kept)] = kept
         about = {"long_name": f"share of |W|_F^2 kept on the residual side by {words}"}
         variables[f"{kind}_energy"] = (("projection", "window", "rank"), values, about)
     return variables

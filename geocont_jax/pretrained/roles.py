@@ -254,7 +254,7 @@ def _halves(d_out: int) -> tuple[int, ...]:
 
 
 def _qkv(checkpoint: Checkpoint, architecture: Architecture, prefix: str, d_out: int) -> tuple[int, ...]:
-    """Return where Q, K and V begin and end in their fused rows: O reads what Q's heads make, K and V share the rest."""
+    """Return where Q, K and V begin and end in their fused rows: O reads what Q's heads make, K and V have the rest."""
     output = architecture.projections["o"]
     tensor = prefix + output.tensor
     if tensor not in checkpoint.tensors:
@@ -303,9 +303,7 @@ def _check(checkpoint: Checkpoint, what: str, keys: tuple[str, ...], found: int)
 
 
 def _name(checkpoint: Checkpoint) -> str:
-    said = checkpoint.config.get("general.name")
-    if isinstance(said, str) and said.strip():
-        return said
+    """Return what people call it: the name of its folder or file; what GGUF files say inside is seldom that."""
     path = checkpoint.path
     if path.parent.name == "snapshots":  # the Hub's cache: models--ORG--NAME/snapshots/COMMIT
         return path.parents[1].name.rpartition("--")[2]
@@ -321,8 +319,8 @@ def _name(checkpoint: Checkpoint) -> str:
 def _plain(name: str) -> str:
     """Return a name that can be a folder's.
 
-    >>> _plain("Smollm2 135M 8k Lc100K Mix1 Ep2"), _plain("../x")
-    ('Smollm2-135M-8k-Lc100K-Mix1-Ep2', 'x')
+    >>> _plain("SmolLM2 135M.Q4_1"), _plain("../x")
+    ('SmolLM2-135M.Q4_1', 'x')
     """
     return re.sub(r"[^\w.+-]+", "-", name).strip("-.") or "model"
 

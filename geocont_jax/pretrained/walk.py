@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -13,7 +15,7 @@ from jax import Array
 from geocont_jax.errors import InputError
 from geocont_jax.geometry.heads import head_directions
 from geocont_jax.geometry.quantities import Layers
-from geocont_jax.geometry.shared_basis import own_energy, shared_energy, side_gram
+from geocont_jax.geometry.shared_basis import own_energy, shared_energy, side_gram, unrelated_energy
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.dataset import assemble
 from geocont_jax.pretrained.parts import FIRST, Parts
@@ -22,6 +24,7 @@ from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel, read_matrix
 from geocont_jax.pretrained.streaming import decompose_matrix, measure_next
 from geocont_jax.progress import Reporter
 
+UNRELATED_SEED = 0
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 Window = tuple[MatrixRef, ...]
@@ -145,15 +148,20 @@ def _walk(
             parts.write_layer(name, ref.layer, before, measured, **heads)
             parts.write_carry(name, ref.layer, latest[1].spectrum)
             if options.window:
-                grams[ref.layer] = side_gram(jnp.asarray(matrix), SIDES[name])
+                grams[ref.layer] = _gram(jnp.asarray(matrix), SIDES[name])
             reporter.advance(1)
         if ref.layer in ends:
-            _share(checkpoint, ends[ref.layer], grams, options, parts)
+            _share(checkpoint, ends[ref.layer], grams, options, parts, first=ends[ref.layer][0] is refs[0])
             grams = {}
 
 
-def _share(checkpoint: Checkpoint, window: Window, grams: dict[int, Array], options: Options, parts: Parts) -> None:
-    """Keep the energy that one basis keeps of a window's layers; those measured before the last stop are read again."""
+def _share(
+    checkpoint: Checkpoint, window: Window, grams: dict[int, Array], options: Options, parts: Parts, first: bool
+) -> None:
+    """Keep the energy that one basis keeps of a window's layers; those measured before the last stop are read again.
+
+    What a basis that was fitted to unrelated layers keeps is drawn for the first window alone: it differs little.
+    """
     name, layers = window[0].projection, tuple(ref.layer for ref in window)
     if parts.has_window(name, layers):
         return
@@ -163,14 +171,23 @@ def _share(checkpoint: Checkpoint, window: Window, grams: dict[int, Array], opti
         return
     for ref in window:
         if ref.layer not in grams:
-            grams[ref.layer] = side_gram(jnp.asarray(_read(checkpoint, ref, options)), side)
+            grams[ref.layer] = _gram(jnp.asarray(_read(checkpoint, ref, options)), side)
     stack = jnp.stack([grams[layer] for layer in layers])
-    shared = np.asarray(shared_energy(stack))
-    own = np.stack([own_energy(jnp.asarray(parts.read_layer(name, layer)["s"]), stack.shape[-1]) for layer in layers])
+    values = jnp.stack([jnp.asarray(parts.read_layer(name, layer)["s"]) for layer in layers])
+    energies = _energies(stack, values)
+    if first:
+        energies["unrelated"] = unrelated_energy(values, stack.shape[-1], jax.random.key(UNRELATED_SEED))
     ranks = np.array([rank for rank in RANKS if rank <= stack.shape[-1]])
-    parts.write_window(
-        name, layers, {"ranks": ranks, "shared": shared[:, ranks - 1], "own": own[:, ranks - 1], "d": stack.shape[-1]}
-    )
+    kept = {kind: np.asarray(shares)[:, ranks - 1] for kind, shares in energies.items()}
+    parts.write_window(name, layers, {"ranks": ranks, "random": ranks / stack.shape[-1], **kept})
+
+
+_gram = partial(jax.jit, static_argnames="side")(side_gram)
+
+
+@jax.jit
+def _energies(grams: Array, values: Array) -> dict[str, Array]:
+    return {"shared": shared_energy(grams), "own": own_energy(values, grams.shape[-1])}
 
 
 def split_heads(matrix: np.ndarray, heads: tuple[int, int], projection: str) -> np.ndarray:

@@ -34,7 +34,7 @@ def checkpoint(name="toy", num_layers=6, dimension=64, cosines=None, matrix_cosi
         elif QUANTITIES[quantity].axes == ("layer",):
             value = 0 if quantity == "defect" else 0.25
             variables[f"weight_{quantity}"] = (("projection", "layer"), np.full((len(names), num_layers), value))
-    for kind, scale in {"shared": 0.8, "own": 1.0, "random": 0.1}.items():
+    for kind, scale in {"shared": 0.8, "own": 1.0, "unrelated": 0.3, "random": 0.1}.items():
         kept = scale * np.sqrt(np.array(RANKS) / 16)
         variables[f"{kind}_energy"] = (("projection", "window", "rank"), np.tile(kept, (len(names), 2, 1)))
     coordinates = {

@@ -41,8 +41,8 @@ def test_distance_in_depth_and_shared_bases_have_tables():
     apart = text.split("by distance in depth")[1].split("\n\n")[1]
     assert re.search(r"^q +0\.500 +0\.250 +0\.062$", apart, re.MULTILINE)
     kept = text.split("a random one")[1].split("\n\n")[1]
-    assert kept.splitlines()[0].split()[:7] == ["projection", "shared", "1", "own", "1", "random", "1"]
-    assert re.search(r"^down +0\.20 +0\.25 +0\.0[23]", kept, re.MULTILINE)
+    assert kept.splitlines()[0].split()[:7] == ["projection", "own", "4", "shared", "4", "unrelated", "4"]
+    assert re.search(r"^down +0\.50 +0\.40 +0\.15 +0\.05", kept, re.MULTILINE)
 
 
 def test_like_layers_are_ranked_by_overlap_above_chance():
@@ -84,7 +84,7 @@ def test_figures_draw_what_the_dataset_says():
 
 
 def test_what_was_not_measured_is_not_drawn():
-    dataset = checkpoint(num_layers=4).drop_vars(["shared_energy", "own_energy", "random_energy"])
+    dataset = checkpoint(num_layers=4).drop_vars(["shared_energy", "own_energy", "unrelated_energy", "random_energy"])
     assert "bases" not in draw_pretrained(dataset)
     assert "a random one" not in format_pretrained(dataset)
 

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 import xarray as xr
-from tests.analysis.checkpoints import checkpoint
 
 from geocont_jax import claims, results
 from geocont_jax.engine.pretrained_store import PRETRAINED_SUFFIX, read_pretrained, write_pretrained
 from geocont_jax.errors import InputError
+from tests.analysis.checkpoints import checkpoint
 
 
 @pytest.fixture

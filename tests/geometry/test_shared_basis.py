@@ -1,109 +1,185 @@
-"""Shared bases and heads against float64 NumPy and closed forms."""
+"""Shared bases against float64 NumPy, closed forms, and what no basis can do."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geocont_jax.geometry.continuity import matrix_cosine
-from geocont_jax.geometry.heads import assignment_chance, head_cosines, head_directions, match_heads
-from geocont_jax.geometry.null import chance_level
-from geocont_jax.geometry.shared_basis import own_energy, shared_energy, side_gram
+from geocont_jax.geometry.shared_basis import (
+    energy_kept,
+    own_energy,
+    shared_basis,
+    shared_energy,
+    side_gram,
+    unrelated_energy,
+)
+
+EPS = float(np.finfo(np.float32).eps)
+D = 12
+ROUNDING = 4 * D * EPS  # a share is a sum of up to D terms, each from products over D entries
+
+GRAM = jax.jit(side_gram, static_argnames="side")
+BASIS = jax.jit(shared_basis)
+KEPT = jax.jit(energy_kept)
 
 
-def oracle_shared(matrices, side, rank):
-    """Energy that the best common basis keeps of each layer, by an SVD of the normalised layers in one."""
-    facing = [m if side == "v" else m.T for m in np.asarray(matrices, np.float64)]
-    stacked = np.concatenate([m / np.linalg.norm(m) for m in facing])
-    basis = np.linalg.svd(stacked, full_matrices=False)[2][:rank]
-    return np.array([np.sum((m @ basis.T) ** 2) / np.sum(m**2) for m in facing])
+def grams_of(matrices, side):
+    return jnp.stack([GRAM(jnp.asarray(matrix, jnp.float32), side=side) for matrix in matrices])
+
+
+def frame(rng, d=D, rank=None):
+    return np.linalg.qr(rng.normal(size=(d, rank or d)))[0].T
+
+
+def kept_by(matrix, basis, side):
+    """Return the energy that a basis of rows keeps of a matrix, by projecting it: the float64 oracle."""
+    matrix, basis = np.asarray(matrix, np.float64), np.asarray(basis, np.float64)
+    projected = matrix @ basis.T @ basis if side == "v" else basis.T @ basis @ matrix
+    return np.sum(projected**2) / np.sum(matrix**2)
+
+
+def best_basis(matrices, side):
+    """Return the best shared basis by an SVD of the layers side by side, each over its norm; no Gram matrix."""
+    facing = [np.asarray(m, np.float64) / np.linalg.norm(m) for m in matrices]
+    return np.linalg.svd(np.concatenate([m if side == "v" else m.T for m in facing]))[2]
+
+
+def layers(seed, count=3, other=7, side="v"):
+    """Return layers of very different norms that share some directions and have a dimension D on a side."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(other, 3)) @ rng.normal(size=(3, D))
+    found = [10.0 ** (3 * layer) * (common + rng.normal(size=(other, D))) for layer in range(count)]
+    return np.stack(found if side == "v" else [matrix.T for matrix in found]).astype(np.float32)
 
 
 @pytest.mark.parametrize("side", ["v", "u"])
-def test_shared_bases_agree_with_one_svd_of_all_layers(side):
-    matrices = np.random.default_rng(0).normal(size=(3, 10, 14)) + 2 * np.ones((10, 14))
-    kept = shared_energy(jnp.stack([side_gram(jnp.asarray(m, jnp.float32), side) for m in matrices]))
-    for rank in (1, 2, 5, 10):
-        np.testing.assert_allclose(kept[:, rank - 1], oracle_shared(matrices, side, rank), atol=1e-5)
-
-
-def test_identical_layers_share_what_each_keeps_of_itself():
-    matrix = np.random.default_rng(1).normal(size=(12, 8))
-    kept = shared_energy(jnp.stack([side_gram(jnp.asarray(matrix, jnp.float32), "v")] * 3))
-    own = own_energy(jnp.asarray(np.linalg.svd(matrix, compute_uv=False), jnp.float32), 8)
-    np.testing.assert_allclose(kept, np.tile(own, (3, 1)), atol=1e-5)
-
-
-def test_layers_without_a_direction_in_common_take_turns():
-    one, other = np.zeros((2, 4, 4))
-    one[:2, :2], other[2:, 2:] = np.diag([2.0, 1.0]), np.diag([2.0, 1.0])
-    kept = shared_energy(jnp.stack([side_gram(jnp.asarray(m, jnp.float32), "v") for m in (one, other)]))
-    np.testing.assert_allclose(kept.mean(axis=0), [0.4, 0.8, 0.9, 1.0], atol=1e-6)
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**31))
+def test_the_basis_keeps_what_that_of_the_oracle_keeps(side, seed):
+    matrices = layers(seed, side=side)
+    grams = grams_of(matrices, side)
+    basis, expected = np.asarray(BASIS(grams)), best_basis(matrices, side)
+    found = np.asarray(shared_energy(grams))
+    np.testing.assert_allclose(basis @ basis.T, np.eye(D), atol=ROUNDING)
+    for rank in (1, 3, 5, D):
+        own = [kept_by(matrix, basis[:rank], side) for matrix in matrices]
+        np.testing.assert_allclose(found[:, rank - 1], own, atol=ROUNDING)
+        # The mean over layers is at its maximum, where an error of the basis counts by its square.
+        best = np.mean([kept_by(matrix, expected[:rank], side) for matrix in matrices])
+        assert found[:, rank - 1].mean() == pytest.approx(best, abs=ROUNDING)
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**31), num_layers=st.integers(1, 4))
-def test_shared_bases_keep_no_more_than_own_ones_and_no_less_than_random_ones(seed, num_layers):
-    matrices = np.random.default_rng(seed).normal(size=(num_layers, 6, 9)).astype(np.float32)
-    kept = np.asarray(shared_energy(jnp.stack([side_gram(m, "v") for m in matrices])))
-    own = own_energy(jnp.stack([np.linalg.svd(m, compute_uv=False) for m in matrices]), 9)
-    assert (kept <= np.asarray(own) + 1e-5).all()
-    assert (kept.mean(axis=0) >= np.arange(1, 10) / 9 - 1e-5).all()
-    assert (np.diff(kept, axis=1) >= -1e-6).all()
+@given(seed=st.integers(0, 2**31), spread=st.floats(0, 2))
+def test_no_basis_keeps_more_on_average_and_none_more_than_a_layers_own(seed, spread):
+    rng = np.random.default_rng(seed)
+    matrices = layers(seed)
+    grams = grams_of(matrices, "v")
+    shared = np.asarray(shared_energy(grams))
+    # Any other basis: a random one, or the shared one turned a little.
+    other = np.linalg.qr((np.asarray(BASIS(grams)) + spread * rng.normal(size=(D, D)) / D).T)[0].T
+    assert (np.asarray(KEPT(grams, other.astype(np.float32))).mean(axis=0) <= shared.mean(axis=0) + ROUNDING).all()
+    own = np.asarray(own_energy(np.linalg.svd(matrices, compute_uv=False), D))
+    assert (shared <= own + ROUNDING).all()
+    assert (np.diff(shared, axis=1) >= -ROUNDING).all()
+    np.testing.assert_allclose(shared[:, -1], 1.0, atol=ROUNDING)
 
 
-def test_a_zero_layer_has_no_energy_to_keep():
-    assert np.isnan(side_gram(jnp.zeros((3, 4)), "v")).all()
+def test_identical_layers_share_what_is_their_own():
+    matrix = layers(1)[0]
+    own = own_energy(jnp.asarray(np.linalg.svd(matrix, compute_uv=False)), D)
+    found = shared_energy(grams_of([matrix, -2 * matrix, matrix], "v"))
+    np.testing.assert_allclose(found, np.tile(own, (3, 1)), atol=ROUNDING)
 
 
-def test_matrix_cosine_is_the_cosine_of_the_entries():
-    matrices = np.random.default_rng(2).normal(size=(4, 5, 7))
-    flat = [m.ravel() / np.linalg.norm(m) for m in matrices]
-    expected = [a @ b for a, b in zip(flat[:-1], flat[1:], strict=True)]
-    np.testing.assert_allclose(matrix_cosine(jnp.asarray(matrices, jnp.float32)), expected, atol=1e-6)
-    scaled = jnp.asarray(matrices, jnp.float32) * jnp.asarray([1e-25, 1e25, 1.0, -1.0])[:, None, None]
-    np.testing.assert_allclose(matrix_cosine(scaled)[:2], expected[:2], atol=1e-6)
+def test_layers_with_nothing_in_common_share_the_rank():
+    """Three layers with flat spectra of rank 4, each on coordinates of its own: together they have r directions."""
+    matrices = np.zeros((3, 4, D))
+    for layer in range(3):
+        matrices[layer, :, 4 * layer : 4 * layer + 4] = (layer + 1) * np.eye(4)
+    found = np.asarray(shared_energy(grams_of(matrices, "v")))
+    np.testing.assert_allclose(found.mean(axis=0), np.arange(1, D + 1) / D, atol=ROUNDING)
+    np.testing.assert_allclose(found[:, -1], 1.0, atol=ROUNDING)
 
 
-def planted_heads(rng, directions, head_dim):
-    """Heads (head, head_dim, d), each with a leading direction that was chosen."""
-    heads = []
-    for direction in directions:
-        inner = rng.normal(size=head_dim)
-        noise = 0.01 * rng.normal(size=(head_dim, len(direction)))
-        heads.append(np.outer(inner / np.linalg.norm(inner), direction) + noise)
-    return jnp.asarray(np.stack(heads), jnp.float32)
+@pytest.mark.parametrize("rank", [1, 3, 7])
+def test_a_random_basis_keeps_its_share_of_the_dimension(rank):
+    rng = np.random.default_rng(rank)
+    grams = grams_of(layers(2), "v")
+    draws = np.array([np.asarray(KEPT(grams, frame(rng, rank=rank).astype(np.float32)))[0, -1] for _ in range(200)])
+    assert draws.mean() == pytest.approx(rank / D, abs=4 * draws.std() / np.sqrt(200))
 
 
-def test_permuted_heads_are_found_by_assignment_and_not_by_index():
+def test_unrelated_layers_are_what_they_are_by_simulation():
+    """Against layers drawn in float64 and shared by the oracle: means of many draws of either."""
     rng = np.random.default_rng(3)
-    directions = np.linalg.qr(rng.normal(size=(40, 6)))[0].T
-    order = np.array([2, 0, 5, 1, 3, 4])
-    one, other = (np.asarray(head_directions(planted_heads(rng, d, 4))) for d in (directions, directions[order]))
-    cosines = head_cosines(one, other)
-    np.testing.assert_array_equal(cosines.argmax(axis=0), order)
-    found = match_heads(cosines, 40)
-    assert found.best > 0.99
-    assert found.same_index < 0.1
+    values = np.array([[3.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 0.0], [5.0, 0.1, 0.1, 0.1]])
+    ranks, draws = np.array([1, 4, 8]), 150
+    expected = []
+    for _ in range(draws):
+        matrices = [values[layer][:, None] * frame(rng, rank=4) for layer in range(3)]
+        basis = best_basis(matrices, "v")
+        expected.append([np.mean([kept_by(m, basis[:rank], "v") for m in matrices]) for rank in ranks])
+    single = jnp.asarray(values, jnp.float32)
+    found = np.array([unrelated_energy(single, D, jax.random.key(draw)).mean(axis=0) for draw in range(draws)])
+    found = found[:, ranks - 1]
+    spread = np.hypot(np.std(expected, axis=0), found.std(axis=0)) / np.sqrt(draws)
+    assert (np.abs(found.mean(axis=0) - np.mean(expected, axis=0)) < 4 * spread).all()
 
 
-def test_a_layer_with_fewer_heads_is_matched_with_some_of_the_next():
+def test_layers_that_share_directions_stand_out_from_unrelated_ones_and_others_do_not():
     rng = np.random.default_rng(4)
-    directions = np.linalg.qr(rng.normal(size=(30, 5)))[0].T
-    found = match_heads(head_cosines(directions[3:], directions), 30)
-    assert found.best == pytest.approx(1.0)
+    d, rank = 96, 8
+    values = 0.8 ** np.arange(24.0)
+    chance = unrelated_energy(jnp.asarray(np.tile(values, (4, 1)), jnp.float32), d, jax.random.key(0)).mean(axis=0)
+    apart = [values[:, None] * frame(rng, d, 24) for _ in range(4)]
+    common = frame(rng, d, 24)
+    alike = [frame(rng, 24) @ (values[:, None] * common) for _ in range(4)]
+    found = [float(shared_energy(grams_of(matrices, "v")).mean(axis=0)[rank - 1]) for matrices in (apart, alike)]
+    assert found[0] == pytest.approx(float(chance[rank - 1]), abs=0.03)
+    assert found[1] == pytest.approx(float(own_energy(jnp.asarray(values), d)[rank - 1]), abs=1e-5)
+    assert found[1] > found[0] + 0.3
 
 
-def test_chance_of_the_best_assignment_is_above_that_of_a_pair_and_repeatable():
-    chance = assignment_chance(8, 8, 64)
-    assert chance > 1.5 * chance_level(64)
-    assignment_chance.cache_clear()
-    assert assignment_chance(8, 8, 64) == chance
-    # One head against one: the best assignment is the only one. 200 draws of an sd of 0.075 have an error of 0.0053.
-    assert assignment_chance(1, 1, 64) == pytest.approx(chance_level(64), abs=4 * 0.0053)
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_energies_do_not_depend_on_the_scale(scale):
+    matrices = layers(5, count=2).astype(np.float64)
+    plain = shared_energy(grams_of(matrices, "v"))
+    scaled = shared_energy(grams_of(scale * matrices / np.abs(matrices).max(), "v"))
+    np.testing.assert_allclose(scaled, plain, atol=ROUNDING)
 
 
-def test_a_head_without_a_direction_has_no_match():
-    cosines = np.array([[0.5, np.nan], [0.5, np.nan]])
-    assert all(np.isnan(value) for value in match_heads(cosines, 8))
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_layer_without_energy_has_no_say_and_no_value(bad):
+    matrices = layers(6)
+    matrices[1] = 0.0
+    matrices[1, 0, 0] = bad
+    found = np.asarray(shared_energy(grams_of(matrices, "v")))
+    assert np.isnan(found).all(axis=1).tolist() == [False, True, False]
+    np.testing.assert_allclose(found[[0, 2]], shared_energy(grams_of(matrices[[0, 2]], "v")), atol=ROUNDING)
+    values = jnp.asarray([[2.0, 1.0], [bad * 0, bad * 0], [1.0, 1.0]])
+    assert np.isnan(unrelated_energy(values, D, jax.random.key(0))).all(axis=1).tolist() == [False, True, False]
+
+
+def test_without_any_layer_there_is_no_basis():
+    grams = grams_of(np.zeros((2, 7, D)), "v")
+    assert np.isnan(BASIS(grams)).all()
+    assert np.isnan(shared_energy(grams)).all()
+
+
+def test_the_sides_are_those_of_the_transposed_matrix():
+    matrix = layers(7)[0]
+    np.testing.assert_allclose(GRAM(matrix, side="v"), GRAM(matrix.T, side="u"), atol=ROUNDING)
+    assert GRAM(matrix, side="u").shape == (7, 7)
+
+
+def test_float64_stays_float64():
+    with jax.enable_x64(True):
+        matrices = layers(8).astype(np.float64)
+        grams = jnp.stack([GRAM(matrix, side="v") for matrix in matrices])
+        found = shared_energy(grams)
+        assert found.dtype == jnp.float64
+        best = np.mean([kept_by(m, best_basis(matrices, "v")[:3], "v") for m in matrices])
+        assert float(found[:, 2].mean()) == pytest.approx(best, abs=1e-13)

@@ -99,21 +99,6 @@ def test_a_rank_deficient_matrix_has_zero_values_and_no_nan(method):
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**31), gap=st.floats(1e-3, 0.5), log_scale=st.integers(-30, 30), wide=st.booleans())
-def test_the_gram_matrix_finds_the_leading_direction_within_its_error(seed, gap, log_scale, wide):
-    rng = np.random.default_rng(seed)
-    u, v = (np.linalg.qr(rng.normal(size=(d, 16)))[0] for d in ((16, 24) if wide else (24, 16)))
-    s = np.concatenate([[1.0], (1 - gap) * np.linspace(1.0, 0.0, 15)])
-    matrix = jnp.asarray(10.0**log_scale * (u * s) @ v.T, jnp.float32)
-    spectrum = decompose(matrix[None], "gram")
-    assert spectrum.defect.tolist() == [Defect.NONE]
-    # c eps / (gap (2 - gap)), c about sqrt(24), for the Gram matrix; rounding the input itself costs as much again.
-    found = np.asarray(spectrum.v1[0], np.float64)
-    angle = np.linalg.norm(found - (found @ v[:, 0]) * v[:, 0])  # its sine; a rounded cosine is no measure of it
-    assert angle < 1e-6 + 10 * np.sqrt(24) * EPS / gap
-
-
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**31), rotate=st.booleans())
 def test_continuity_ignores_signs_and_shared_rotations(seed, rotate):
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """Small random models in the names of the llama family, written to disk."""
 
 import numpy as np
+
 from tests.pretrained.checkpoint_files import write_safetensors
 
 SHAPES = {
