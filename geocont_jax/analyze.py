@@ -37,8 +37,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--top-k", type=_positive, default=16, metavar="K",
                          help="leading vectors of each matrix to keep in DIR/NAME/parts (default: 16)")  # fmt: skip
     command.add_argument("--max-gap", type=_positive, metavar="N", help="largest distance in depth (default: all)")
-    command.add_argument("--window", type=_window, default=4, metavar="N",
-                         help="how many layers share a basis (default: 4; 0: leave shared bases out)")  # fmt: skip
+    command.add_argument("--window", type=_window, default=8, metavar="N",
+                         help="how many layers share a basis (default: 8; 0: leave shared bases out)")  # fmt: skip
     command.add_argument("--per-head", action="store_true", help="continuity of the heads of q, k, v and o as well")
     command.add_argument("--fold-norms", action="store_true", help="the gain of the norm before a reader is part of it")
     command.add_argument("--dtype", choices=["float32", "float64"], default="float32",

@@ -23,7 +23,7 @@ NULL_DIMENSIONS = {"v": "d_in", "u": "d_out"}
 BASES = {
     "shared": "one basis for all layers of the window",
     "own": "each layer's own best basis",
-    "unrelated": "one basis for as many unrelated layers with the same singular values (drawn for the first window)",
+    "unrelated": "one basis for as many unrelated layers with the same singular values",
     "random": "a random basis",
 }
 HEAD_WORDS = {
@@ -169,9 +169,7 @@ def _of_windows(parts: Parts, windows: Windows) -> dict[str, Any]:
     for kind, words in BASES.items():
         values = np.full((len(names), len(firsts), len(ranks)), np.nan, np.float32)
         for (name, first), part in found.items():
-            if kind in part:
-                kept = np.atleast_2d(part[kind]).mean(axis=0)
-                values[names.index(name), firsts.index(first), : len(kept)] = kept
+            values[names.index(name), firsts.index(first), : len(part["ranks"])] = part[kind]
         about = {"long_name": f"share of |W|_F^2 kept on the residual side by {words}"}
         variables[f"{kind}_energy"] = (("projection", "window", "rank"), values, about)
     return variables

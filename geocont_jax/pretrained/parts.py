@@ -2,8 +2,8 @@
 
     OUT/parts/analysis.json     which checkpoint and which options the parts belong to
     OUT/parts/q-0003.npz        one matrix (`streaming.Measured`)
-    OUT/parts/q-bases-0000.npz  the shared bases of the window that begins with layer 0
-    OUT/parts/carry.npz         the whole spectrum of the latest matrix, for its pair with the next one
+    OUT/parts/q-bases-0000.npz  the shared basis of the window that begins with layer 0, and what it keeps
+    OUT/parts/q-carry.npz       the whole spectrum of the latest matrix, for its pair with the next one
 
 Each file is written in one move; a process killed at any moment has lost the matrix it was working on.
 """
@@ -73,21 +73,25 @@ class Parts:
         return _read(self._window(projection, layers[0])) if self.has_window(projection, layers) else {}
 
     def write_carry(self, projection: str, layer: int, spectrum: Spectrum) -> None:
-        """Keep the whole spectrum of the latest matrix, in the place of the one before it."""
+        """Keep the whole spectrum of a projection's latest matrix, in the place of the one before it."""
         arrays = {name: np.asarray(values) for name, values in spectrum._asdict().items()}
-        _write(self._folder / "carry.npz", {"place": np.array(f"{projection} {layer}"), **arrays})
+        _write(self._carry(projection), {"layer": np.array(layer), **arrays})
 
     def read_carry(self, projection: str, layer: int, matrix: np.ndarray) -> Layers | None:
         """Return a matrix with its spectrum where it was the latest; None where it was not."""
-        path = self._folder / "carry.npz"
-        found = _read(path) if path.exists() else {}
-        if str(found.pop("place", "")) != f"{projection} {layer}":
+        path = self._carry(projection)
+        found = _read(path) if path.exists() else {"layer": np.array(FIRST)}
+        if found.pop("layer") != layer:
             return None
         return Layers(jnp.asarray(matrix)[None], Spectrum(**{name: jnp.asarray(a) for name, a in found.items()}))
 
-    def delete_carry(self) -> None:
+    def delete_carries(self) -> None:
         """Delete what only an unfinished analysis needs."""
-        (self._folder / "carry.npz").unlink(missing_ok=True)
+        for path in self._folder.glob("*-carry.npz"):
+            path.unlink()
+
+    def _carry(self, projection: str) -> Path:
+        return self._folder / f"{projection}-carry.npz"
 
     def _layer(self, projection: str, layer: int) -> Path:
         return self._folder / f"{projection}-{layer:04d}.npz"

@@ -1,25 +1,30 @@
 """Which matrices a checkpoint has, and how each is cut out of its tensor."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from geocont_jax.errors import InputError
-from geocont_jax.pretrained.architectures import ARCHITECTURES, Architecture, Norm, Where
+from geocont_jax.pretrained.architectures import Norm, Where
 from geocont_jax.pretrained.checkpoint import Checkpoint
-from geocont_jax.pretrained.projections import PROJECTIONS
+from geocont_jax.pretrained.match import Match, match_architecture
+from geocont_jax.pretrained.projections import PROJECTIONS, ROLES
+from geocont_jax.pretrained.stated import (
+    HEAD_DIM,
+    HIDDEN_SIZE,
+    NUM_HEADS,
+    NUM_KV_HEADS,
+    NUM_LAYERS,
+    check_stated,
+    model_name,
+    plain_name,
+    stated,
+)
 
-MAX_LISTED = 6
-# What a config calls the same thing, by model family; in GGUF behind the architecture's name.
-LAYER_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "block_count")
-HIDDEN_KEYS = ("hidden_size", "n_embd", "embedding_length")
-HEAD_KEYS = ("num_attention_heads", "n_head", "attention.head_count")
-KV_HEAD_KEYS = ("num_key_value_heads", "attention.head_count_kv")
-HEAD_DIM_KEYS = ("head_dim", "attention.key_length")
+EXPERTS = re.compile(r"experts?[._]|_exps\.|_shexp\.|ffn_\w+\.\d+\.")
+TOWERS = re.compile(r"(^|\.)(vision|visual|audio)")
 
 
 @dataclass(frozen=True)
@@ -43,22 +48,26 @@ class MatrixRef:
     gain_offset: float = 0.0
 
 
+Matrices = Mapping[str, tuple[MatrixRef, ...]]
+
+
 @dataclass(frozen=True)
 class PretrainedModel:
     """What a checkpoint holds: `matrices` by projection, in the order of layers.
 
-    `heads` are (number, dimension) of q, k, v and o where the checkpoint says them; `notes` say what was left out.
+    `heads` are (number, dimension) of q, k, v and o where they are known and the same in all layers; `notes` say what
+    was left out and what is unusual.
     """
 
     architecture: str
     name: str
     num_layers: int
     hidden_size: int
-    matrices: Mapping[str, tuple[MatrixRef, ...]]
+    matrices: Matrices
     heads: Mapping[str, tuple[int, int]]
     notes: tuple[str, ...] = ()
 
-    def with_matrices(self, matrices: Mapping[str, tuple[MatrixRef, ...]]) -> "PretrainedModel":
+    def with_matrices(self, matrices: Matrices) -> "PretrainedModel":
         """Return the model with these matrices alone."""
         return replace(self, matrices=matrices)
 
@@ -71,29 +80,26 @@ def find_roles(checkpoint: Checkpoint, name: str | None = None) -> PretrainedMod
 
     Args: `name`, what to call the model in place of what the checkpoint says.
     """
-    architecture = _architecture(checkpoint)
-    prefixes = _prefixes(checkpoint, architecture)
-    heads = _Heads.of(checkpoint)
-    matrices = {}
-    for projection in PROJECTIONS:
-        where = architecture.projections.get(projection)
-        refs = [] if where is None else [
-            _ref(checkpoint, architecture, projection, where, layer, prefixes, heads)
-            for layer in prefixes if prefixes[layer] + where.tensor in checkpoint.tensors
-        ]  # fmt: skip
-        if refs:
-            matrices[projection] = tuple(refs)
-    hidden = next(iter(matrices.values()))[0].shape[1]
-    _check(checkpoint, "layers", LAYER_KEYS, len(prefixes))
-    _check(checkpoint, "hidden size", HIDDEN_KEYS, hidden)
+    match = match_architecture(checkpoint)
+    declared = [projection for projection in PROJECTIONS if projection in match.architecture.projections]
+    matrices = {projection: refs for projection in declared if (refs := _refs(checkpoint, match, projection))}
+    hidden = matrices["q"][0].shape[1]
+    check_stated(checkpoint, "layers", NUM_LAYERS, len(match.layers))
+    check_stated(checkpoint, "hidden size", HIDDEN_SIZE, hidden)
+    _check_residual(checkpoint, matrices, hidden)
+    head_dim = _head_dim(checkpoint, matrices["q"][0])
+    heads = {} if head_dim is None else _heads(checkpoint, matrices, head_dim)
+    if match.architecture.is_permuted:
+        turned = [projection for projection in ("q", "k") if projection in matrices]
+        matrices |= {projection: _permuted(checkpoint, matrices[projection], head_dim) for projection in turned}
     return PretrainedModel(
-        architecture.name,
-        _plain(name or _name(checkpoint)),
-        len(prefixes),
+        match.architecture.name,
+        plain_name(name or model_name(checkpoint)),
+        len(match.layers),
         hidden,
         matrices,
-        heads.by_projection(checkpoint, matrices),
-        tuple(_notes(checkpoint, architecture, matrices, len(prefixes))),
+        heads,
+        tuple(_notes(checkpoint, match, matrices)),
     )
 
 
@@ -104,22 +110,17 @@ def read_matrix(checkpoint: Checkpoint, ref: MatrixRef, fold_norm: bool = False)
     variance. A LayerNorm's bias, which adds a constant, and its subtraction of the mean are left out. Writers stay as
     they are. Raises InputError where a reader has no norm before it.
     """
-    if ref.rows is not None and not ref.is_transposed:
-        values = checkpoint.read(ref.tensor, slice(*ref.rows))
-    else:
-        values = checkpoint.read(ref.tensor)
-        values = values.T if ref.is_transposed else values
-        values = values if ref.rows is None else values[slice(*ref.rows)]
+    rows = slice(None) if ref.rows is None else slice(*ref.rows)
+    values = checkpoint.read(ref.tensor).T[rows] if ref.is_transposed else checkpoint.read(ref.tensor, rows)
     if ref.by_head is not None:
         num_heads, part = ref.by_head
-        values = values.reshape(num_heads, 3, -1, values.shape[1])[:, part].reshape(-1, values.shape[1])
+        values = values.reshape(num_heads, 3, -1, ref.shape[1])[:, part].reshape(ref.shape)
     if ref.permuted_heads is not None:
         values = unpermuted(values, ref.permuted_heads)
-    if not fold_norm or ref.projection in ("o", "down"):
-        return np.ascontiguousarray(values)
-    if ref.gain is None:
-        raise InputError(f"{checkpoint.path}: no norm stands before {ref.projection}; leave --fold-norms out")
-    return values * (checkpoint.read(ref.gain) + np.float32(ref.gain_offset))
+    if fold_norm and ROLES[ref.projection] != "writes":
+        with np.errstate(all="ignore"):  # non-finite values are passed on
+            values = values * _read_gain(checkpoint, ref)
+    return np.ascontiguousarray(values)
 
 
 def unpermuted(matrix: np.ndarray, num_heads: int) -> np.ndarray:
@@ -134,212 +135,158 @@ def unpermuted(matrix: np.ndarray, num_heads: int) -> np.ndarray:
     return matrix.reshape(num_heads, d_out // num_heads // 2, 2, d_in).swapaxes(1, 2).reshape(d_out, d_in)
 
 
-# --- Which architecture it is --------------------------------------------------------------------------------------
+def _read_gain(checkpoint: Checkpoint, ref: MatrixRef) -> np.ndarray:
+    if ref.gain is None:
+        raise InputError(f"{checkpoint.path}: no norm stands before {ref.projection}; leave --fold-norms out")
+    return checkpoint.read(ref.gain) + np.float32(ref.gain_offset)
 
 
-def _architecture(checkpoint: Checkpoint) -> Architecture:
-    for entry in ARCHITECTURES:
-        if entry.format == checkpoint.format and _fits(entry, checkpoint):
-            return entry
-    kind = _model_type(checkpoint)
-    raise InputError(
-        f"{checkpoint.path}: no known architecture fits{f' (it calls itself {kind})' if kind else ''}; it has "
-        f"{_seen(checkpoint)}; an entry in geocont_jax/pretrained/architectures.py adds one"
-    )
+# --- Where a matrix is ---------------------------------------------------------------------------------------------
 
 
-def _fits(entry: Architecture, checkpoint: Checkpoint) -> bool:
-    if entry.model_types and _model_type(checkpoint) not in entry.model_types:
-        return False
-    ends = {name[match.end() :] for name in checkpoint.tensors if (match := entry.layer.match(name))}
-    return ends.issuperset(entry.needs) and ends.isdisjoint(entry.lacks)
+def _refs(checkpoint: Checkpoint, match: Match, projection: str) -> tuple[MatrixRef, ...]:
+    """Return the matrices of a projection; layers that have no such tensor are left out."""
+    where = match.architecture.projections[projection]
+    norm = match.architecture.norms.get(projection)
+    there = [layer for layer, prefix in match.layers.items() if prefix + where.tensor in checkpoint.tensors]
+    refs = [_cut(checkpoint, match, projection, where, layer) for layer in there]
+    return tuple(refs if norm is None else (_with_gain(checkpoint, match, norm, ref) for ref in refs))
 
 
-def _model_type(checkpoint: Checkpoint) -> str:
-    found = checkpoint.config.get("general.architecture") or _text_config(checkpoint).get("model_type")
-    return found if isinstance(found, str) else ""
-
-
-def _seen(checkpoint: Checkpoint) -> str:
-    """Return the kinds of tensors that are there, numbers left out, the most frequent first."""
-    kinds = Counter(re.sub(r"\d+", "N", name) for name in checkpoint.tensors)
-    listed = [f"{kind} ({count})" for kind, count in kinds.most_common(MAX_LISTED)]
-    return ", ".join([*listed, *(["..."] if len(kinds) > MAX_LISTED else [])]) or "no tensors"
-
-
-def _prefixes(checkpoint: Checkpoint, architecture: Architecture) -> dict[int, str]:
-    """Return the prefix of each layer's tensors, in the order of layers; raises InputError where one is missing."""
-    found = {int(match[1]): match[0] for name in checkpoint.tensors if (match := architecture.layer.match(name))}
-    missing = sorted(set(range(max(found) + 1)) - set(found))
-    if missing:
-        raise InputError(f"{checkpoint.path}: layer {missing[0]} has no tensors; is a file of the checkpoint missing?")
-    return {layer: found[layer] for layer in sorted(found)}
-
-
-# --- One matrix ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """What the config says of attention heads; 0 where it says nothing."""
-
-    number: int
-    kv_number: int
-    dimension: int
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "_Heads":
-        number = _said(checkpoint, HEAD_KEYS) or 0
-        return cls(number, _said(checkpoint, KV_HEAD_KEYS) or number, _said(checkpoint, HEAD_DIM_KEYS) or 0)
-
-    def count(self, projection: str) -> int:
-        return self.kv_number if projection in ("k", "v") else self.number
-
-    def by_projection(
-        self, checkpoint: Checkpoint, matrices: Mapping[str, tuple[MatrixRef, ...]]
-    ) -> dict[str, tuple[int, int]]:
-        """Return number and dimension of the heads; raises InputError where they do not divide the matrices."""
-        found = {}
-        for projection in ("q", "k", "v", "o"):
-            count = self.count(projection)
-            if not count or projection not in matrices:
-                continue
-            first = matrices[projection][0]
-            size = first.shape[1] if projection == "o" else first.shape[0]
-            known = self.dimension if projection in ("q", "k") else 0
-            if size % count or (known and size != count * known):
-                said = f"{count} heads" + (f" of {known}" if known else "")
-                raise InputError(f"{checkpoint.path}: the config says {said}, but {first.tensor} gives {size} for them")
-            found[projection] = (count, size // count)
-        return found
-
-
-def _ref(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    projection: str,
-    where: Where,
-    layer: int,
-    prefixes: Mapping[int, str],
-    heads: _Heads,
-) -> MatrixRef:
-    tensor = prefixes[layer] + where.tensor
-    stored = checkpoint.tensors[tensor].shape
-    if len(stored) != 2:
-        raise InputError(f"{checkpoint.path}: {tensor} has shape {stored}, where a matrix is needed")
-    d_out, d_in = stored if where.orientation == "out_in" else stored[::-1]
+def _cut(checkpoint: Checkpoint, match: Match, projection: str, where: Where, layer: int) -> MatrixRef:
+    tensor = match.layers[layer] + where.tensor
+    d_out, d_in = _shape(checkpoint, tensor, where)
     ref = MatrixRef(projection, layer, tensor, (d_out, d_in), where.orientation == "in_out")
+    if where.split == "":
+        return ref
     if where.split == "qkv_by_head":
-        if not heads.number or d_out % (3 * heads.number):
-            raise InputError(f"{checkpoint.path}: {tensor} cannot be split: config.json has to say num_attention_heads")
-        ref = replace(ref, shape=(d_out // 3, d_in), by_head=(heads.number, where.part))
-    elif where.split:
-        bounds = _halves(d_out) if where.split == "halves" else _qkv(checkpoint, architecture, prefixes[layer], d_out)
-        first, last = bounds[where.part], bounds[where.part + 1]
-        ref = replace(ref, shape=(last - first, d_in), rows=(first, last))
-    if architecture.is_permuted and projection in ("q", "k"):
-        count = heads.count(projection)
-        if not count or ref.shape[0] % (2 * count):
-            raise InputError(f"{checkpoint.path}: {tensor} cannot be put in order: its number of heads is not known")
-        ref = replace(ref, permuted_heads=count)
-    norm = architecture.norms.get(projection)
-    gain = None if norm is None else _gain(norm, layer, prefixes)
-    if norm is not None and gain in checkpoint.tensors:
-        ref = replace(ref, gain=gain, gain_offset=norm.offset)
-    return ref
+        num_heads = stated(checkpoint, NUM_HEADS) or 0
+        if num_heads < 1 or d_out % (3 * num_heads):
+            raise InputError(
+                f"{checkpoint.path}: {tensor} cannot be split: its {d_out} rows have to be Q, K and V of "
+                f"{num_heads or 'a number of'} heads; config.json has to say num_attention_heads"
+            )
+        return replace(ref, shape=(d_out // 3, d_in), by_head=(num_heads, where.part))
+    bounds = _halves(checkpoint, tensor, d_out) if where.split == "halves" else _qkv(checkpoint, match, layer, d_out)
+    rows = bounds[where.part], bounds[where.part + 1]
+    return replace(ref, shape=(rows[1] - rows[0], d_in), rows=rows)
 
 
-def _halves(d_out: int) -> tuple[int, ...]:
+def _shape(checkpoint: Checkpoint, tensor: str, where: Where) -> tuple[int, int]:
+    """Return (d_out, d_in) of a tensor."""
+    stored = checkpoint.tensors[tensor].shape
+    if len(stored) != 2 or 0 in stored:
+        raise InputError(f"{checkpoint.path}: {tensor} has shape {stored}, where a matrix is needed")
+    return stored if where.orientation == "out_in" else stored[::-1]
+
+
+def _halves(checkpoint: Checkpoint, tensor: str, d_out: int) -> tuple[int, ...]:
+    if d_out % 2:
+        raise InputError(f"{checkpoint.path}: {tensor} has {d_out} rows, which are no two halves of gate and up")
     return 0, d_out // 2, d_out
 
 
-def _qkv(checkpoint: Checkpoint, architecture: Architecture, prefix: str, d_out: int) -> tuple[int, ...]:
+def _qkv(checkpoint: Checkpoint, match: Match, layer: int, d_out: int) -> tuple[int, ...]:
     """Return where Q, K and V begin and end in their fused rows: O reads what Q's heads make, K and V have the rest."""
-    output = architecture.projections["o"]
-    tensor = prefix + output.tensor
+    output = match.architecture.projections["o"]
+    tensor = match.layers[layer] + output.tensor
     if tensor not in checkpoint.tensors:
         raise InputError(f"{checkpoint.path}: {tensor} is missing, without which the fused Q, K and V cannot be split")
-    stored = checkpoint.tensors[tensor].shape
-    num_q = stored[1] if output.orientation == "out_in" else stored[0]
+    num_q = _shape(checkpoint, tensor, output)[1]
     num_kv = (d_out - num_q) // 2
     if num_kv <= 0 or num_q + 2 * num_kv != d_out:
         raise InputError(f"{checkpoint.path}: {d_out} fused rows do not hold Q ({num_q} by {tensor}), K and V")
     return 0, num_q, num_q + num_kv, d_out
 
 
-def _gain(norm: Norm, layer: int, prefixes: Mapping[int, str]) -> str:
-    before = layer - norm.layers_before
-    if before in prefixes:
-        return prefixes[before] + norm.tensor
-    outer = re.sub(r"(encoder\.layer|blk)\.\d+\.$", "", prefixes[layer])
-    return outer + norm.first
+def _with_gain(checkpoint: Checkpoint, match: Match, norm: Norm, ref: MatrixRef) -> MatrixRef:
+    """Return the matrix with the gain that folds into it, as it is where the checkpoint has none."""
+    layer = ref.layer - norm.after_layer
+    gain = match.layers[layer] + norm.tensor if layer >= 0 else match.model + norm.embedding
+    if gain not in checkpoint.tensors:
+        return ref
+    shape = checkpoint.tensors[gain].shape
+    if shape != ref.shape[1:]:
+        raise InputError(f"{checkpoint.path}: {gain} has shape {shape}, but {ref.tensor} reads {ref.shape[1]} numbers")
+    return replace(ref, gain=gain, gain_offset=norm.offset)
 
 
-# --- What the checkpoint says of itself ----------------------------------------------------------------------------
+# --- What has to agree ---------------------------------------------------------------------------------------------
 
 
-def _text_config(checkpoint: Checkpoint) -> Mapping[str, Any]:
-    inner = checkpoint.config.get("text_config")
-    return inner if isinstance(inner, Mapping) else checkpoint.config
+def _all(matrices: Matrices) -> Iterable[MatrixRef]:
+    return (ref for refs in matrices.values() for ref in refs)
 
 
-def _said(checkpoint: Checkpoint, keys: tuple[str, ...]) -> int | None:
-    """Return the first of some entries of the config that is a whole number."""
-    family = checkpoint.config.get("general.architecture")
-    for key in keys:
-        found = checkpoint.config.get(f"{family}.{key}") if family else _text_config(checkpoint).get(key)
-        if isinstance(found, int) and not isinstance(found, bool):
-            return found
-    return None
+def _check_residual(checkpoint: Checkpoint, matrices: Matrices, hidden: int) -> None:
+    """Raise InputError where a matrix does not fit the residual stream that all read from and write to."""
+    for ref in _all(matrices):
+        writes = ROLES[ref.projection] == "writes"
+        size = ref.shape[0] if writes else ref.shape[1]
+        if size != hidden:
+            raise InputError(
+                f"{checkpoint.path}: {ref.tensor} {'writes' if writes else 'reads'} {size} numbers, where the residual "
+                f"stream has {hidden}; are its rows and columns the other way round?"
+            )
 
 
-def _check(checkpoint: Checkpoint, what: str, keys: tuple[str, ...], found: int) -> None:
-    said = _said(checkpoint, keys)
-    if said is not None and said != found:
-        raise InputError(
-            f"{checkpoint.path}: the config says {what} {said}, the tensors {found}; is it another model's config, or "
-            "is a file missing?"
-        )
+def _head_dim(checkpoint: Checkpoint, q: MatrixRef) -> int | None:
+    """Return the dimension of a query head, None where the config does not say how many there are."""
+    count, dimension, size = stated(checkpoint, NUM_HEADS), stated(checkpoint, HEAD_DIM), q.shape[0]
+    if count is None:
+        return None
+    if count < 1 or size % count or dimension not in (None, size // count):
+        said = f"{count} heads" + ("" if dimension is None else f" of {dimension}")
+        raise InputError(f"{checkpoint.path}: the config says {said}, but {q.tensor} gives {size} for them")
+    return size // count
 
 
-def _name(checkpoint: Checkpoint) -> str:
-    """Return what people call it: the name of its folder or file; what GGUF files say inside is seldom that."""
-    path = checkpoint.path
-    if path.parent.name == "snapshots":  # the Hub's cache: models--ORG--NAME/snapshots/COMMIT
-        return path.parents[1].name.rpartition("--")[2]
-    return (
-        path.parent.name
-        if path.is_file() and path.name.startswith("model")
-        else path.stem
-        if path.is_file()
-        else path.name
-    )
+def _heads(checkpoint: Checkpoint, matrices: Matrices, head_dim: int) -> dict[str, tuple[int, int]]:
+    """Return number and dimension of the heads of each projection of which all layers are alike.
 
-
-def _plain(name: str) -> str:
-    """Return a name that can be a folder's.
-
-    >>> _plain("SmolLM2 135M.Q4_1"), _plain("../x")
-    ('SmolLM2-135M.Q4_1', 'x')
+    Keys are as long as queries, and there are as many values as keys. A config need not say how many.
     """
-    return re.sub(r"[^\w.+-]+", "-", name).strip("-.") or "model"
+    num_heads = num_kv_heads = matrices["q"][0].shape[0] // head_dim
+    if "k" in matrices:
+        num_kv_heads = matrices["k"][0].shape[0] // head_dim
+        check_stated(checkpoint, "key and value heads", NUM_KV_HEADS, num_kv_heads)
+    found = {}
+    for projection, count in {"q": num_heads, "k": num_kv_heads, "v": num_kv_heads, "o": num_heads}.items():
+        for ref in matrices.get(projection, ())[:1]:
+            size = ref.shape[1] if projection == "o" else ref.shape[0]
+            if count < 1 or size % count or (projection == "k" and size != count * head_dim):
+                raise InputError(f"{checkpoint.path}: {ref.tensor} gives {size} for heads of {head_dim}")
+            if len({other.shape for other in matrices[projection]}) == 1:
+                found[projection] = count, size // count
+    return found
 
 
-def _notes(
-    checkpoint: Checkpoint, architecture: Architecture, matrices: Mapping[str, tuple[MatrixRef, ...]], num_layers: int
-) -> list[str]:
-    """Return what was left out, and what is unusual."""
-    notes = []
-    inside = [name for name in checkpoint.tensors if architecture.layer.match(name)]
-    experts = [name for name in inside if re.search(r"experts?[._]|_exps|_shexp", name)]
+def _permuted(checkpoint: Checkpoint, refs: Iterable[MatrixRef], head_dim: int | None) -> tuple[MatrixRef, ...]:
+    """Return matrices whose rows have to be put in order, head by head."""
+    found = []
+    for ref in refs:
+        rows = ref.shape[0]
+        if head_dim is None or head_dim % 2 or rows % head_dim:
+            known = "its number of heads is not known" if head_dim is None else f"{rows} rows, heads of {head_dim}"
+            raise InputError(f"{checkpoint.path}: {ref.tensor} cannot be put in order: {known}")
+        found.append(replace(ref, permuted_heads=rows // head_dim))
+    return tuple(found)
+
+
+def _notes(checkpoint: Checkpoint, match: Match, matrices: Matrices) -> Iterable[str]:
+    """Yield what was left out, and what is unusual."""
+    layers = tuple(match.layers.values())
+    experts = sum(bool(EXPERTS.search(name)) for name in checkpoint.tensors if name.startswith(layers))
     if experts:
-        notes.append(f"{len(experts)} tensors of experts are left out: an expert has no neighbour in the next layer")
-    towers = [name for name in checkpoint.tensors if re.search(r"(^|\.)(vision|visual|audio)", name)]
+        yield f"{experts} tensors of experts are left out: an expert has no neighbour in the next layer"
+    towers = sum(bool(TOWERS.search(name)) for name in checkpoint.tensors)
     if towers:
-        notes.append(f"{len(towers)} tensors of vision or audio towers are left out")
+        yield f"{towers} tensors of vision or audio towers are left out"
+    absent = [projection for projection in match.architecture.projections if projection not in matrices]
+    if absent:
+        yield f"{', '.join(absent)}: no layer has their tensors"
     for projection, refs in matrices.items():
-        if len(refs) < num_layers:
-            notes.append(f"{projection} is in {len(refs)} of {num_layers} layers")
+        if len(refs) < len(layers):
+            yield f"{projection} is in {len(refs)} of {len(layers)} layers"
         if len({ref.shape for ref in refs}) > 1:
-            notes.append(f"layers have {projection} of different shapes; those have no pair")
-    return notes
+            yield f"layers have {projection} of different shapes; those have no pair"

