@@ -1,11 +1,10 @@
 """A model whose files are larger than the memory it may use."""
 
-import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
+
 from tests.pretrained.checkpoint_files import write_safetensors
 from tests.pretrained.models import llama_config, llama_tensors
 
