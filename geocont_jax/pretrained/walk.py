@@ -140,9 +140,7 @@ def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
         small, large = sorted(ref.shape)
         residual = ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0]
         layer = 2 * small * large + small * small
-        return item * (
-            STACKED_LAYERS * layer + WORK_SQUARES * small * small + 4 * residual * residual
-        )
+        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + 4 * residual * residual)
 
     return max(map(of, refs))
 
