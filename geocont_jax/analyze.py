@@ -64,6 +64,7 @@ def _analyze(command: argparse.Namespace, arguments: Sequence[str]) -> int:
     from geocont_jax.analysis.pretrained_table import format_pretrained
     from geocont_jax.engine.environment import describe_backend, use_float64
     from geocont_jax.engine.pretrained_store import origin, write_pretrained
+    from geocont_jax.files import held
     from geocont_jax.pretrained.checkpoint import open_checkpoint
     from geocont_jax.pretrained.describe import describe
     from geocont_jax.pretrained.roles import find_roles
@@ -82,10 +83,10 @@ def _analyze(command: argparse.Namespace, arguments: Sequence[str]) -> int:
     reporter = Reporter(command.quiet)
     reporter.say(f"geocont_jax on {describe_backend()}")
     folder = Path(command.out) / model.name
-    dataset = analyze(checkpoint, model, options, folder, reporter).assign_attrs(
-        origin(_shown(command.path, arguments))
-    )
-    write_pretrained(dataset, folder)
+    with held(folder):
+        dataset = analyze(checkpoint, model, options, folder, reporter)
+        dataset = dataset.assign_attrs(origin(_shown(command.path, arguments)))
+        write_pretrained(dataset, folder)
     print(format_pretrained(dataset))
     print(f"results: {folder}")
     return Exit.OK

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from geocont_jax import analyze
+from geocont_jax.files import held
 from geocont_jax.pretrained import walk
 from tests.pretrained.models import write_llama
 
@@ -77,6 +78,29 @@ def test_the_command_goes_on_where_it_was_killed_and_gives_the_same(model, tmp_p
     xr.testing.assert_equal(whole, parts)
     assert run(folder, tmp_path / "parts") == 0
     assert len(again) == 7 * 3 - 5
+
+
+def test_a_window_that_was_lost_behind_its_last_matrix_is_made_up(model, tmp_path, monkeypatch):
+    folder, _ = model
+    assert run(folder, tmp_path / "whole") == 0
+
+    def dies(total, num_rows):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(walk, "energies", dies)
+        for _ in range(7):  # each time another projection loses its window
+            assert run(folder, tmp_path / "parts") == 130
+    assert run(folder, tmp_path / "parts") == 0
+    whole, parts = (xr.open_zarr(tmp_path / name / "tiny" / "continuity.zarr").load() for name in ("whole", "parts"))
+    xr.testing.assert_equal(whole, parts)
+
+
+def test_a_folder_in_which_another_process_writes_is_left_alone(model, tmp_path, capsys):
+    folder, _ = model
+    with held(tmp_path / "tiny"):
+        assert run(folder, tmp_path) == 2
+    assert "another process is writing here" in capsys.readouterr().err
 
 
 def test_some_layers_and_projections_first_and_the_rest_later(model, tmp_path):

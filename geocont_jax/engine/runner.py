@@ -3,15 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import jax
 import xarray as xr
-from filelock import FileLock, Timeout
 
 from geocont_jax.analysis.summary import summarise, write_summary
 from geocont_jax.engine.checkpoint import CheckpointFolder
@@ -31,13 +29,12 @@ from geocont_jax.engine.store import (
 )
 from geocont_jax.engine.tasks import Task, make_tasks
 from geocont_jax.engine.watchdog import Watchdog
-from geocont_jax.errors import InputError
 from geocont_jax.experiment.grid import MAX_CELLS, Run, expand
 from geocont_jax.experiment.identity import grid_hash
 from geocont_jax.experiment.reader import load_grid
 from geocont_jax.experiment.settings import Grid, settings_by_name
 from geocont_jax.experiment.spec import to_yaml
-from geocont_jax.files import write_whole
+from geocont_jax.files import held, write_whole
 from geocont_jax.progress import Reporter, duration
 from geocont_jax.training.measure import Field, fields_of
 
@@ -76,7 +73,7 @@ def run_sweep(
     loaded, runs, tasks = _plan(grid, overrides, max_cells, layout, reporter)
     reporter.say(describe_plan(loaded, runs, tasks))
     folder = Path(out) / f"{loaded.name}-{grid_hash(loaded)}"
-    with _locked(folder):
+    with held(folder):
         write_whole(folder / "spec.yaml", to_yaml(loaded))
         store = open_store(
             folder,
@@ -199,20 +196,6 @@ def _prepare(task: Task, reporter: Reporter) -> tuple[CompiledProgram, Any, Fore
     reporter.say(f"compiled in {duration(time.perf_counter() - began)}")
     data = compiled.replicate(task.data)
     return compiled, data, forecast(task, compiled, data)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(f"{folder}: another sweep is writing here; wait for it, or use another --out") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _watchdog(folder: Path, reporter: Reporter) -> Watchdog:

@@ -79,8 +79,9 @@ def matrix_cosine(matrices: Array) -> Array:
     `1 / sqrt(d_out d_in)`. Shapes: `matrices` (..., layer, d_out, d_in), result (..., pair); NaN where one is zero.
 
     >>> import jax.numpy as jnp
-    >>> matrix_cosine(jnp.stack([jnp.eye(2), -3 * jnp.eye(2), jnp.eye(2)[::-1]])).round(3).tolist()
-    [-1.0, -0.0]
+    >>> layers = jnp.stack([jnp.eye(2), -3 * jnp.eye(2), jnp.ones((2, 2))])
+    >>> [round(float(cosine), 2) for cosine in matrix_cosine(layers)]
+    [-1.0, -0.71]
     """
     scaled = normalised(matrices)
     return jnp.sum(scaled[..., :-1, :, :] * scaled[..., 1:, :, :], axis=(-2, -1))

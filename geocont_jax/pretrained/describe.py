@@ -8,10 +8,17 @@ import numpy as np
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.projections import SIDES
 from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel
-from geocont_jax.pretrained.walk import Options, peak_bytes
+from geocont_jax.pretrained.walk import Options
 from geocont_jax.progress import duration
 
 SIDE_WORDS = {"v": "input (v1)", "u": "output (u1)"}
+
+
+# What is alive at the worst moment, counted in the code of `streaming` and `bases`: W, u and v of two layers and once
+# more as a stack, products of the quantities, and sums of Gram matrices with those of the layer at hand.
+STACKED_LAYERS = 4
+WORK_SQUARES = 8
+BASES_SQUARES = 4
 
 
 def describe(checkpoint: Checkpoint, model: PretrainedModel, options: Options) -> str:
@@ -40,6 +47,23 @@ def _pairs(model: PretrainedModel) -> list[str]:
         rows.append((name, str(len(refs)), shapes, SIDE_WORDS[SIDES[name]], refs[0].tensor))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
+    """Return about how much memory the largest matrix takes at the worst moment, with its neighbour.
+
+    A layer is W and the vectors of both sides, `2 m n + r^2` numbers for an m x n matrix and r = min(m, n). Shared
+    bases take sums of Gram matrices of the residual side.
+    """
+    item = np.dtype(options.dtype).itemsize
+
+    def of(ref: MatrixRef) -> int:
+        small, large = sorted(ref.shape)
+        residual = ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0]
+        layer = 2 * small * large + small * small
+        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + BASES_SQUARES * residual * residual)
+
+    return max(map(of, refs))
 
 
 def expected_seconds(refs: Sequence[MatrixRef]) -> float:

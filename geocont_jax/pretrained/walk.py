@@ -1,6 +1,6 @@
 """Through a checkpoint, matrix by matrix: each is read, measured with the one before it, kept, and forgotten."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,6 @@ from geocont_jax.pretrained.projections import PROJECTIONS, SIDES
 from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel, read_matrix
 from geocont_jax.pretrained.streaming import decompose_matrix, measure_next
 from geocont_jax.progress import Reporter
-
-# Matrices of the size of a layer that are alive at the worst moment, counted in the code of `streaming`: W, u and v
-# of two layers and once more as a stack, beside the products of the quantities.
-STACKED_LAYERS = 4
-WORK_SQUARES = 8
 
 Window = tuple[MatrixRef, ...]
 
@@ -86,11 +81,11 @@ def analyze(
         reporter.say(f"{out}: {total - len(todo)} of {total} matrices are done already")
     if todo:
         reporter.start(len(todo), "matrices")
-        try:
-            for name in model.matrices:
-                _walk(checkpoint, model, name, options, parts, reporter)
-        finally:
-            reporter.stop()
+    try:
+        for name in model.matrices:
+            _walk(checkpoint, model, name, options, parts, reporter)
+    finally:
+        reporter.stop()
     parts.delete_carries()
     shared = {name: list(windows(refs, options.window)) for name, refs in model.matrices.items()}
     return assemble(parts, model, shared, options.max_gap).assign_attrs(format=checkpoint.format, window=options.window)
@@ -126,23 +121,6 @@ def _matrices(model: PretrainedModel) -> Iterator[tuple[str, MatrixRef, int]]:
     for name, refs in model.matrices.items():
         for place, ref in enumerate(refs):
             yield name, ref, layer_before(refs, place)
-
-
-def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
-    """Return about how much memory the largest matrix takes at the worst moment, with its neighbour.
-
-    A layer is W and the vectors of both sides, `2 m n + r^2` numbers for an m x n matrix and r = min(m, n); a window
-    of layers keeps a Gram matrix of the residual side for each.
-    """
-    item = np.dtype(options.dtype).itemsize
-
-    def of(ref: MatrixRef) -> int:
-        small, large = sorted(ref.shape)
-        residual = ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0]
-        layer = 2 * small * large + small * small
-        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + 4 * residual * residual)
-
-    return max(map(of, refs))
 
 
 def _walk(

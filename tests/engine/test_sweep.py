@@ -197,7 +197,7 @@ def test_a_second_process_is_refused(tmp_path):
     )
     with subprocess.Popen([sys.executable, "-c", code, f"{folder}/.lock"], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match="another sweep is writing here"):
+        with pytest.raises(InputError, match="another process is writing here"):
             sweep(GRID, tmp_path)
         holder.kill()
     sweep(GRID, tmp_path)
