@@ -38,7 +38,7 @@ def test_files_larger_than_the_memory_allowed_are_measured(tmp_path):
         tensors = llama_tensors(layers, HIDDEN, FFN)
         write_safetensors(tmp_path / name, tensors, shards=shards, config=llama_config(layers, HIDDEN, FFN))
     size = sum(path.stat().st_size for path in (tmp_path / "large").glob("*.safetensors"))
-    allowed = 64 * MEGABYTE
+    allowed = 80 * MEGABYTE
     assert size > 2 * allowed
     arguments = [str(tmp_path / name) for name in ("small", "large", "out")]
     done = subprocess.run(
