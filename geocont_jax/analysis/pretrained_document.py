@@ -13,10 +13,7 @@ from geocont_jax.analysis.pretrained_table import (
     residual_mean,
     side_of,
 )
-from geocont_jax.analysis.published import NOTE
-
-PAPER_LLAMA: Mapping[str, float] = {"q": 0.82, "gate": 0.80}
-"""Mean v1 continuity of Llama-3.1-8B by projection: arXiv 2605.04971, Table 2, quoted by `published.NOTE`."""
+from geocont_jax.analysis.published import LLAMA, LLAMA_V1, NOTE
 
 PAPERS_MODELS = {
     "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
@@ -66,9 +63,9 @@ def _comparison(datasets: Sequence[xr.Dataset]) -> str:
     for name in projections:
         side = next(side_of(dataset, name) for dataset in datasets if name in dataset["projection"].values)
         cells = [_cell(dataset, name) for dataset in datasets]
-        paper = f"{PAPER_LLAMA[name]:.2f}" if name in PAPER_LLAMA else ""
+        paper = f"{LLAMA_V1[name]:.2f}" if name in LLAMA_V1 else ""
         rows.append([name, SIDE_WORDS[side], *cells, paper])
-    head = ["projection", "side", *(f"{dataset.attrs['name']}" for dataset in datasets), "paper: Llama-3.1-8B"]
+    head = ["projection", "side", *(f"{dataset.attrs['name']}" for dataset in datasets), f"paper: {LLAMA}"]
     words = (
         "Mean |cos| of adjacent layers' leading singular vectors on the side of the residual stream; in brackets its "
         "chance level, and behind the stroke the mean of the other side. The paper's values were quoted by "

@@ -30,6 +30,11 @@ reported values come out here.
 """
 
 
+LLAMA = "Llama-3.1-8B"
+LLAMA_V1: Mapping[str, float] = {"q": 0.82, "gate": 0.80}
+"""Mean v1 continuity of `LLAMA` by projection: arXiv 2605.04971, Table 2, quoted by `NOTE`."""
+
+
 @dataclass(frozen=True)
 class Published:
     """A reported value of a metric under these `conditions`, in a `study` whose settings were these.

@@ -12,7 +12,7 @@ from geocont_jax.geometry.quantities import QUANTITIES
 from geocont_jax.geometry.trajectory import trajectory
 from geocont_jax.pretrained.parts import Parts
 from geocont_jax.pretrained.projections import ROLES, SIDES
-from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel
+from geocont_jax.pretrained.roles import PretrainedModel
 from geocont_jax.pretrained.streaming import LAYER_QUANTITIES, PAIR_QUANTITIES
 
 STORE_VERSION = 1
@@ -33,7 +33,7 @@ HEAD_WORDS = {
 }
 
 Part = Mapping[str, np.ndarray]
-Windows = Mapping[str, Sequence[Sequence[MatrixRef]]]
+Windows = Mapping[str, Sequence[tuple[int, ...]]]
 
 
 def assemble(parts: Parts, model: PretrainedModel, windows: Windows, max_gap: int | None = None) -> xr.Dataset:
@@ -41,7 +41,7 @@ def assemble(parts: Parts, model: PretrainedModel, windows: Windows, max_gap: in
 
     Dimensions: `projection` (by name), `layer` (its number), `pair` (the number of its first layer), `other_layer`,
     `k`, `component`, and `window` (the number of its first layer) with `rank`. NaN where a projection has no such
-    matrix, and where two layers are more than `max_gap` apart. `windows` are those that share bases, by projection.
+    matrix, and where two layers are more than `max_gap` apart. `windows` are layers that share a basis, by projection.
     """
     layers = sorted({ref.layer for refs in model.matrices.values() for ref in refs})
     kept = {
@@ -158,9 +158,9 @@ def _of_windows(parts: Parts, windows: Windows) -> dict[str, Any]:
     found = {}
     for name, of in windows.items():
         for window in of:
-            part = parts.read_window(name, tuple(ref.layer for ref in window))
+            part = parts.read_window(name, window)
             if part:
-                found[name, window[0].layer] = part
+                found[name, window[0]] = part
     if not found:
         return {}
     names, firsts = list(windows), sorted({first for _, first in found})

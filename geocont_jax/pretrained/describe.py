@@ -59,9 +59,8 @@ def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
 
     def of(ref: MatrixRef) -> int:
         small, large = sorted(ref.shape)
-        residual = ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0]
         layer = 2 * small * large + small * small
-        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + BASES_SQUARES * residual * residual)
+        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + BASES_SQUARES * ref.residual_size**2)
 
     return max(map(of, refs))
 

@@ -10,7 +10,7 @@ from geocont_jax.errors import InputError
 from geocont_jax.pretrained.architectures import Norm, Where
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.match import Match, match_architecture
-from geocont_jax.pretrained.projections import PROJECTIONS, ROLES
+from geocont_jax.pretrained.projections import PROJECTIONS, ROLES, SIDES
 from geocont_jax.pretrained.stated import (
     HEAD_DIM,
     HIDDEN_SIZE,
@@ -46,6 +46,11 @@ class MatrixRef:
     permuted_heads: int | None = None
     gain: str | None = None
     gain_offset: float = 0.0
+
+    @property
+    def residual_size(self) -> int:
+        """The dimension of the side that meets the residual stream."""
+        return self.shape[1] if SIDES[self.projection] == "v" else self.shape[0]
 
 
 Matrices = Mapping[str, tuple[MatrixRef, ...]]
@@ -221,12 +226,11 @@ def _all(matrices: Matrices) -> Iterable[MatrixRef]:
 def _check_residual(checkpoint: Checkpoint, matrices: Matrices, hidden: int) -> None:
     """Raise InputError where a matrix does not fit the residual stream that all read from and write to."""
     for ref in _all(matrices):
-        writes = ROLES[ref.projection] == "writes"
-        size = ref.shape[0] if writes else ref.shape[1]
-        if size != hidden:
+        if ref.residual_size != hidden:
+            verb = "writes" if ROLES[ref.projection] == "writes" else "reads"
             raise InputError(
-                f"{checkpoint.path}: {ref.tensor} {'writes' if writes else 'reads'} {size} numbers, where the residual "
-                f"stream has {hidden}; are its rows and columns the other way round?"
+                f"{checkpoint.path}: {ref.tensor} {verb} {ref.residual_size} numbers, where the residual stream has "
+                f"{hidden}; are its rows and columns the other way round?"
             )
 
 

@@ -87,7 +87,7 @@ def analyze(
     finally:
         reporter.stop()
     parts.delete_carries()
-    shared = {name: list(windows(refs, options.window)) for name, refs in model.matrices.items()}
+    shared = {name: list(map(layers_of, windows(refs, options.window))) for name, refs in model.matrices.items()}
     return assemble(parts, model, shared, options.max_gap).assign_attrs(format=checkpoint.format, window=options.window)
 
 
@@ -107,8 +107,7 @@ def windows(refs: Window, size: int) -> Iterator[Window]:
     """Cut the layers into windows that can share a basis: of two layers or more, with one size of the residual side."""
     for first in range(0, len(refs), size) if size else ():
         window = refs[first : first + size]
-        sides = {ref.shape[1] if SIDES[ref.projection] == "v" else ref.shape[0] for ref in window}
-        if len(window) > 1 and len(sides) == 1:
+        if len(window) > 1 and len({ref.residual_size for ref in window}) == 1:
             yield window
 
 

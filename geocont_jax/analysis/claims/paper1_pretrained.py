@@ -5,16 +5,15 @@ one are no independent samples of it. The mean cosines of one model, SmolLM2-135
 were fixed.
 """
 
-from geocont_jax.analysis.claims.measures import Combination, Measure, When
+from geocont_jax.analysis.claims.measures import END, Combination, Measure, When
 from geocont_jax.analysis.claims.model import Claim, Part, Sweep, Variant, single
 from geocont_jax.analysis.claims.rules import Reading, above, below, within
 from geocont_jax.analysis.claims.vocabulary import ABSTRACT, PAPER, SAME, WHY_SAME, shown
-from geocont_jax.analysis.published import NOTE
+from geocont_jax.analysis.published import LLAMA, LLAMA_V1, NOTE
 
-CHECKPOINT = When("", lambda series: series.step.argmax(axis=1))
+CHECKPOINT = When("", END.choose)
 MODELS = Variant("pretrained models", {})
 PRETRAINED = Sweep("pretrained", {}, "python -m geocont_jax.analyze PATH")
-LLAMA = "Llama-3.1-8B"
 
 READERS, WRITERS = ("q", "k", "gate", "up"), ("o", "down")
 SIDE = {**dict.fromkeys(READERS, "v1"), **dict.fromkeys(WRITERS, "u1")}
@@ -98,7 +97,7 @@ PRETRAINED_CLAIMS = (
                 shown(single(Measure(f"{name}_v1_cosine", CHECKPOINT), MODELS)),
             ),
         )
-        for name, value in {"q": 0.82, "gate": 0.80}.items()
+        for name, value in LLAMA_V1.items()
     ),
 )  # fmt: skip
 """Claims about pretrained models, in the order of the scoreboard."""
