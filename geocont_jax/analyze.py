@@ -51,10 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser().parse_args(arguments)
-    from geocont_jax.engine.environment import keep_compiled_programs, prepare_process
+    from geocont_jax.engine.environment import keep_compiled_programs, keep_freed_memory, prepare_process
 
     keep_compiled_programs()
-    prepare_process()
+    keep_freed_memory()
+    prepare_process(num_devices=1)
     return exit_status(
         lambda: _analyze(options, arguments), "; what was saved is safe, the same command goes on from there"
     )

@@ -57,9 +57,14 @@ def _leading_share(tensors, layer):
     return values[0] ** 2 / np.sum(values**2)
 
 
-def test_the_command_goes_on_where_it_was_killed_and_gives_the_same(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("small_bytes", "decomposed_again"), [(walk.SMALL_BYTES, 1), (0, 0)])
+def test_the_command_goes_on_where_it_was_killed_and_gives_the_same(
+    model, tmp_path, monkeypatch, small_bytes, decomposed_again
+):
+    """A matrix that is done is not done again; the neighbour of the next is kept where decomposing it takes long."""
     folder, _ = model
     assert run(folder, tmp_path / "whole") == 0
+    monkeypatch.setattr(walk, "SMALL_BYTES", small_bytes)
     measured, real = [], walk.decompose_matrix
 
     def dies(matrix):
@@ -73,11 +78,11 @@ def test_the_command_goes_on_where_it_was_killed_and_gives_the_same(model, tmp_p
     again = []
     monkeypatch.setattr(walk, "decompose_matrix", lambda matrix: again.append(matrix) or real(matrix))
     assert run(folder, tmp_path / "parts") == 0
-    assert len(again) == 7 * 3 - 5  # a matrix that is done is not done again
+    assert len(again) == 7 * 3 - 5 + decomposed_again
     whole, parts = (xr.open_zarr(tmp_path / name / "tiny" / "continuity.zarr").load() for name in ("whole", "parts"))
     xr.testing.assert_equal(whole, parts)
     assert run(folder, tmp_path / "parts") == 0
-    assert len(again) == 7 * 3 - 5
+    assert len(again) == 7 * 3 - 5 + decomposed_again
 
 
 def test_a_window_that_was_lost_behind_its_last_matrix_is_made_up(model, tmp_path, monkeypatch):

@@ -31,26 +31,28 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def prepare_process() -> None:
+def prepare_process(num_devices: int | None = None) -> None:
     """Make ready for a sweep on this machine's processors; call before anything touches a JAX device.
 
-    One CPU device per core (a core likes one run at a time), one BLAS thread each (threaded LAPACK on small
-    matrices was seen 21 times slower), and a thread pool with room for every device program *and* the LAPACK
-    calls that those block on: with the default size two devices can wait for each other for ever
+    One CPU device per core unless `num_devices` says how many (a core likes one run at a time), one BLAS thread each
+    (threaded LAPACK on small matrices was seen 21 times slower), and a thread pool with room for every device program
+    *and* the LAPACK calls that those block on: with the default size two devices can wait for each other for ever
     (docs/architecture.md, "The LAPACK deadlock"). What the user has set stays as it is. The commands call this
     themselves; in a notebook call it in the first cell, later it can no longer add devices.
     """
     cores = available_cores()
+    num_devices = cores if num_devices is None else num_devices
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("NPROC", str(2 * cores))
+    # A single device waits for no other, and more threads than cores only get in each other's way.
+    os.environ.setdefault("NPROC", str(cores if num_devices == 1 else cores + num_devices))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
     import jax
 
     if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         try:
-            jax.config.update("jax_num_cpu_devices", cores)
+            jax.config.update("jax_num_cpu_devices", num_devices)
         except RuntimeError:
             return  # the devices are there already; the sweep uses what it finds
 
@@ -62,6 +64,24 @@ def keep_compiled_programs() -> None:
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "geocont_jax"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep the memory of large arrays that are freed for the next ones, instead of giving it back.
+
+    Touching new pages took a tenth of the time of an analysis, whose arrays are megabytes that live for milliseconds.
+    Does nothing where there is no glibc.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    m_mmap_threshold, m_top_pad, m_trim_threshold = -3, -2, -1  # malloc.h
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(m_mmap_threshold, 2**30)
+        mallopt(m_trim_threshold, 2**31 - 1)
+        mallopt(m_top_pad, 2**26)
 
 
 def use_float64() -> None:

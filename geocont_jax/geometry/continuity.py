@@ -49,11 +49,21 @@ def best_match_alignment(vectors: Array, values: Array) -> Array:
 
     Over the j whose singular value is more than rounding: the others are any basis of what the matrix does not use.
     """
-    cosines = jnp.einsum("...id,...jd->...ij", vectors[..., :-1, :, :], vectors[..., 1:, :, :], precision=HIGHEST)
     floor = degenerate_gap(vectors.shape[-1], vectors.shape[-1])
     used = values[..., 1:, :] > floor * values[..., 1:, :1]
-    best = jnp.max(jnp.where(used[..., None, :], jnp.abs(cosines), 0.0), axis=-1)
+    best = jnp.max(jnp.where(used[..., None, :], jnp.abs(_all_cosines(vectors)), 0.0), axis=-1)
     return jnp.sum(energy_shares(values)[..., :-1, :] * jnp.minimum(best, 1.0), axis=-1)
+
+
+def full_alignment(vectors: Array, values: Array) -> Array:
+    """Return the full double sum of Eq. 2, `sum_ij p_i^l p_j^{l+1} (v_i^l . v_j^{l+1})^2`.
+
+    Whatever basis a degenerate spectrum comes with, the sum is the same: it has a value where the others have none.
+    Takes whole spectra; it shares its products with `best_match_alignment`. `gram_alignment` is the same without them.
+    """
+    shares = energy_shares(values)
+    squared = jnp.square(_all_cosines(vectors))
+    return jnp.einsum("...i,...ij,...j->...", shares[..., :-1, :], squared, shares[..., 1:, :], precision=HIGHEST)
 
 
 def gram_alignment(matrices: Array) -> Array:
@@ -93,8 +103,7 @@ def subspace_overlap(vectors: Array) -> Array:
     `|V_l^T V_{l+1}|_F^2 / k`, the mean squared cosine of the principal angles; k = 1 gives cos^2.
     Shapes: `vectors` (..., layer, k, d), result (..., pair).
     """
-    products = jnp.einsum("...id,...jd->...ij", vectors[..., :-1, :, :], vectors[..., 1:, :, :], precision=HIGHEST)
-    return jnp.sum(jnp.square(products), axis=(-2, -1)) / vectors.shape[-2]
+    return jnp.sum(jnp.square(_all_cosines(vectors)), axis=(-2, -1)) / vectors.shape[-2]
 
 
 def energy_shares(values: Array) -> Array:
@@ -166,3 +175,7 @@ def _row_dots(a: Array, b: Array) -> Array:
 
 def _matched_cosines(vectors: Array) -> Array:
     return jnp.minimum(jnp.abs(_row_dots(vectors[..., :-1, :, :], vectors[..., 1:, :, :])), 1.0)
+
+
+def _all_cosines(vectors: Array) -> Array:
+    return jnp.einsum("...id,...jd->...ij", vectors[..., :-1, :, :], vectors[..., 1:, :, :], precision=HIGHEST)

@@ -18,7 +18,7 @@ from geocont_jax.geometry.continuity import (
     best_match_alignment,
     cosine_matrix,
     effective_rank,
-    gram_alignment,
+    full_alignment,
     index_matched_alignment,
     stable_rank,
     subspace_overlap,
@@ -89,10 +89,6 @@ def _alignment(function: Callable[[Array, Array], Array], side: str, layers: Lay
     return _both_sound(layers, function(getattr(layers.spectrum, side), layers.spectrum.s))
 
 
-def _full(side: str, layers: Layers) -> Array:
-    return gram_alignment(layers.matrices if side == "v" else jnp.swapaxes(layers.matrices, -1, -2))
-
-
 def _overlap(k: int, side: str, layers: Layers) -> Array:
     spectrum = layers.spectrum
     if k >= spectrum.s.shape[-1]:
@@ -132,7 +128,7 @@ def _of_side(side: str, name: str) -> dict[str, Quantity]:
             for suffix, (function, reading, formula, null) in alignments.items()
         },
         f"{side}_alignment_full": Quantity(
-            partial(_full, side), ("pair",),
+            lambda layers: full_alignment(getattr(layers.spectrum, side), layers.spectrum.s), ("pair",),
             f"sigma^2-weighted alignment of adjacent layers' {name} singular vectors, full double sum",
             f"sum_ij p_i^l p_j^{other} ({s}_i^l . {s}_j^{other})^2 = <G_l, G_{other}> / (tr G_l tr G_{other}), "
             f"G = {gram}",

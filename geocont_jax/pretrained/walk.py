@@ -1,9 +1,9 @@
 """Through a checkpoint, matrix by matrix: each is read, measured with the one before it, kept, and forgotten."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +12,7 @@ import xarray as xr
 from geocont_jax.errors import InputError
 from geocont_jax.geometry.heads import head_directions
 from geocont_jax.geometry.quantities import Layers
+from geocont_jax.pretrained.ahead import one_ahead
 from geocont_jax.pretrained.bases import WindowSum, add_layer, energies
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.dataset import assemble
@@ -22,6 +23,11 @@ from geocont_jax.pretrained.streaming import decompose_matrix, measure_next
 from geocont_jax.progress import Reporter
 
 Window = tuple[MatrixRef, ...]
+
+# While a matrix up to this size is measured the next one is decomposed in a thread: LAPACK uses one core, products use
+# the others. Of larger ones there is one less in memory, and their spectra are kept for whoever goes on later, which of
+# small ones takes as long as decomposing them again.
+SMALL_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -75,15 +81,16 @@ def analyze(
     cannot be read.
     """
     parts = Parts(out, {"checkpoint": checkpoint_identity(checkpoint), **options.computation()})
-    todo = [(name, ref) for name, ref, before in _matrices(model) if not parts.has_layer(name, ref.layer, before)]
+    steps = {name: list(_steps(refs, options, parts)) for name, refs in model.matrices.items()}
+    todo = sum(not step.is_measured for of_projection in steps.values() for step in of_projection)
     total = sum(map(len, model.matrices.values()))
-    if len(todo) < total:
-        reporter.say(f"{out}: {total - len(todo)} of {total} matrices are done already")
+    if todo < total:
+        reporter.say(f"{out}: {total - todo} of {total} matrices are done already")
     if todo:
-        reporter.start(len(todo), "matrices")
+        reporter.start(todo, "matrices")
     try:
         for name in model.matrices:
-            _walk(checkpoint, model, name, options, parts, reporter)
+            _walk(checkpoint, model, steps[name], options, parts, reporter)
     finally:
         reporter.stop()
     parts.delete_carries()
@@ -97,10 +104,10 @@ def checkpoint_identity(checkpoint: Checkpoint) -> list[list[Any]]:
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
-def layer_before(refs: tuple[MatrixRef, ...], place: int) -> int:
-    """Return the layer that a matrix makes a pair with, `FIRST` where the one before it has no such matrix."""
+def matrix_before(refs: Window, place: int) -> MatrixRef | None:
+    """Return what a matrix makes a pair with, None where the layer before has no such matrix."""
     adjacent = place > 0 and refs[place - 1].layer == refs[place].layer - 1
-    return refs[place - 1].layer if adjacent else FIRST
+    return refs[place - 1] if adjacent else None
 
 
 def windows(refs: Window, size: int) -> Iterator[Window]:
@@ -116,39 +123,63 @@ def layers_of(window: Window) -> tuple[int, ...]:
     return tuple(ref.layer for ref in window)
 
 
-def _matrices(model: PretrainedModel) -> Iterator[tuple[str, MatrixRef, int]]:
-    for name, refs in model.matrices.items():
-        for place, ref in enumerate(refs):
-            yield name, ref, layer_before(refs, place)
+class Step(NamedTuple):
+    """What is left to do with a matrix: to measure it with the one before it, to add it to its window's basis."""
+
+    ref: MatrixRef
+    before: MatrixRef | None
+    is_measured: bool
+    window: Window | None
+
+
+def _steps(refs: Window, options: Options, parts: Parts) -> Iterator[Step]:
+    """Yield the layers of one projection with which anything is left to do."""
+    name = refs[0].projection
+    unshared = [window for window in windows(refs, options.window) if not parts.has_window(name, layers_of(window))]
+    window_of = {ref.layer: window for window in unshared for ref in window}
+    for place, ref in enumerate(refs):
+        before, window = matrix_before(refs, place), window_of.get(ref.layer)
+        is_measured = parts.has_layer(name, ref.layer, _number(before))
+        if not is_measured or window is not None:
+            yield Step(ref, before, is_measured, window)
 
 
 def _walk(
-    checkpoint: Checkpoint, model: PretrainedModel, name: str, options: Options, parts: Parts, reporter: Reporter
+    checkpoint: Checkpoint,
+    model: PretrainedModel,
+    steps: Sequence[Step],
+    options: Options,
+    parts: Parts,
+    reporter: Reporter,
 ) -> None:
     """Measure the layers of one projection in turn, and the shared basis of each window of layers."""
-    refs, side = model.matrices[name], SIDES[name]
-    window_of = {ref.layer: window for window in windows(refs, options.window) for ref in window}
     latest: tuple[int, Layers] | None = None
     total: WindowSum | None = None
-    for place, ref in enumerate(refs):
-        before, window = layer_before(refs, place), window_of.get(ref.layer)
-        is_done = parts.has_layer(name, ref.layer, before)
-        is_shared = window is None or parts.has_window(name, layers_of(window))
-        if is_done and is_shared:
-            continue
-        matrix = _read(checkpoint, ref, options)
-        if not is_done:
-            previous = None if before == FIRST else _layer_before(latest, checkpoint, refs[place - 1], options, parts)
-            latest = ref.layer, decompose_matrix(matrix)
-            measured = measure_next(previous, latest[1], options.top_k)
-            parts.write_layer(name, ref.layer, before, measured, **_heads(matrix, name, model, options))
-            parts.write_carry(name, ref.layer, latest[1].spectrum)
+
+    def take(step: Step) -> tuple[np.ndarray, Layers | None]:
+        matrix = _read(checkpoint, step.ref, options)
+        return matrix, None if step.is_measured else decompose_matrix(matrix)
+
+    is_small = all(_num_bytes(step.ref, options) <= SMALL_BYTES for step in steps)
+    for step, (matrix, layers) in zip(steps, (one_ahead if is_small else map)(take, steps), strict=True):
+        name, layer = step.ref.projection, step.ref.layer
+        if layers is not None:
+            before = _layer_before(latest, checkpoint, step.before, options, parts) if step.before else None
+            latest = layer, layers
+            measured = measure_next(before, layers, options.top_k)
+            parts.write_layer(name, layer, _number(step.before), measured, **_heads(matrix, name, model, options))
+            if not is_small:
+                parts.write_carry(name, layer, layers.spectrum)
             reporter.advance(1)
-        if window is not None and not is_shared:
-            values = parts.read_layer(name, ref.layer)["s"]
-            total = add_layer(None if ref is window[0] else total, matrix, values, side)
-            if ref is window[-1]:
-                parts.write_window(name, layers_of(window), energies(total, options.top_k))
+        if step.window is not None:
+            values = parts.read_layer(name, layer)["s"] if layers is None else np.asarray(layers.spectrum.s[0])
+            total = add_layer(None if step.ref is step.window[0] else total, matrix, values, SIDES[name])
+            if step.ref is step.window[-1]:
+                parts.write_window(name, layers_of(step.window), energies(total, options.top_k))
+
+
+def _number(ref: MatrixRef | None) -> int:
+    return FIRST if ref is None else ref.layer
 
 
 def _layer_before(
@@ -173,6 +204,10 @@ def split_heads(matrix: np.ndarray, heads: tuple[int, int], projection: str) -> 
     num_heads, head_dim = heads
     facing = matrix.T if SIDES[projection] == "u" else matrix
     return facing.reshape(num_heads, head_dim, -1)
+
+
+def _num_bytes(ref: MatrixRef, options: Options) -> int:
+    return ref.shape[0] * ref.shape[1] * np.dtype(options.dtype).itemsize
 
 
 def _read(checkpoint: Checkpoint, ref: MatrixRef, options: Options) -> np.ndarray:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geocont_jax.geometry.continuity import gram_alignment, matrix_cosine
+from geocont_jax.geometry.continuity import full_alignment, gram_alignment, matrix_cosine
+from geocont_jax.geometry.spectra import decompose
 
 EPS = float(np.finfo(np.float32).eps)
 COSINE = jax.jit(matrix_cosine)
@@ -63,8 +64,10 @@ def test_the_gram_matrix_of_the_larger_side_is_never_formed(shape):
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 15), (3, 15, 6), (3, 8, 8)])
-def test_either_product_gives_the_same_alignment(shape):
+def test_either_product_and_the_spectra_give_the_same_alignment(shape):
     matrices = np.random.default_rng(3).normal(size=shape).astype(np.float32)
     grams = [m.T @ m / np.trace(m.T @ m) for m in matrices.astype(np.float64)]
     expected = [np.sum(grams[0] * grams[1]), np.sum(grams[1] * grams[2])]
     np.testing.assert_allclose(gram_alignment(jnp.asarray(matrices)), expected, rtol=20 * EPS)
+    spectrum = decompose(jnp.asarray(matrices))
+    np.testing.assert_allclose(full_alignment(spectrum.v, spectrum.s), expected, rtol=20 * EPS)
