@@ -18,7 +18,9 @@ from geocont_jax.experiment.settings import Grid
 from geocont_jax.geometry.null import NULLS
 from geocont_jax.geometry.quantities import QUANTITIES
 from geocont_jax.optimizers.registry import OPTIMIZERS
-from geocont_jax.training.measure import FAMILIES, OF_RUN
+from geocont_jax.training.families import FAMILIES
+from geocont_jax.training.measure import OF_LEADING, OF_RUN
+from geocont_jax.training.state import LEADING
 
 Schema = Mapping[str, Any]
 
@@ -61,18 +63,18 @@ def families_table() -> str:
 
 
 def quantities_table() -> str:
-    """Return what is recorded of every family: axes, description, formula, null and source."""
+    """Return what is recorded of every family: axes, description, formula, null, source, and whether `fast` has it."""
     rows = (
         [f"`{name}`", _axes(quantity.axes), quantity.description, _code(quantity.formula), quantity.null or "",
-         quantity.source]
+         quantity.source, "yes" if quantity.needs <= LEADING + 1 else ""]
         for name, quantity in QUANTITIES.items()
     )  # fmt: skip
-    return markdown_table(("quantity", "per", "what it is", "formula", "null", "source"), rows)
+    return markdown_table(("quantity", "per", "what it is", "formula", "null", "source", "`svd: fast`"), rows)
 
 
 def run_table() -> str:
     """Return what is recorded of a run beside the quantities of the families."""
-    rows = ([f"`{name}`", _axes(field.axes), field.long_name] for name, field in OF_RUN.items())
+    rows = ([f"`{name}`", _axes(field.axes), field.long_name] for name, field in (OF_RUN | OF_LEADING).items())
     return markdown_table(("variable", "per", "what it is"), rows)
 
 

@@ -25,6 +25,8 @@ PACKAGES = (
     "zarr",
 )
 
+THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NPROC", "XLA_FLAGS")
+
 
 def available_cores() -> int:
     """Return how many CPU cores this process may use."""
@@ -34,11 +36,12 @@ def available_cores() -> int:
 def prepare_process(num_devices: int | None = None) -> None:
     """Make ready for a sweep on this machine's processors; call before anything touches a JAX device.
 
-    One CPU device per core unless `num_devices` says how many (a core likes one run at a time), one BLAS thread each
-    (threaded LAPACK on small matrices was seen 21 times slower), and a thread pool with room for every device program
-    *and* the LAPACK calls that those block on: with the default size two devices can wait for each other for ever
-    (docs/architecture.md, "The LAPACK deadlock"). What the user has set stays as it is. The commands call this
-    themselves; in a notebook call it in the first cell, later it can no longer add devices.
+    One CPU device per core unless `num_devices` says how many (a core likes one run at a time), one thread each for
+    a matrix product where there are several devices (helping each other costs them a sixth of their speed), one BLAS
+    thread each (threaded LAPACK on small matrices was seen 21 times slower), and a thread pool with room for every
+    device program *and* the LAPACK calls that those block on: with the default size two devices can wait for each
+    other for ever (docs/architecture.md, "The LAPACK deadlock"). What the user has set stays as it is. The commands
+    call this themselves; in a notebook call it in the first cell, later it can no longer add devices.
     """
     cores = available_cores()
     num_devices = cores if num_devices is None else num_devices
@@ -46,6 +49,8 @@ def prepare_process(num_devices: int | None = None) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # A single device waits for no other, and more threads than cores only get in each other's way.
     os.environ.setdefault("NPROC", str(cores if num_devices == 1 else cores + num_devices))
+    if num_devices > 1:
+        _set_xla_flag("xla_cpu_multi_thread_eigen", "false")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
     import jax
@@ -55,6 +60,12 @@ def prepare_process(num_devices: int | None = None) -> None:
             jax.config.update("jax_num_cpu_devices", num_devices)
         except RuntimeError:
             return  # the devices are there already; the sweep uses what it finds
+
+
+def _set_xla_flag(name: str, value: str) -> None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if name not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
 
 
 def keep_compiled_programs() -> None:
@@ -131,7 +142,7 @@ def provenance() -> dict[str, Any]:
         "cores": available_cores(),
         "backend": jax.default_backend(),
         "devices": [device.device_kind for device in jax.devices()],
-        "threads": {name: os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NPROC")},
+        "threads": {name: os.environ.get(name) for name in THREAD_SETTINGS},
         "versions": {name: _version(name) for name in PACKAGES},
         "commit": _commit(),
     }

@@ -132,11 +132,12 @@ def describe_plan(grid: Grid, runs: Sequence[Run], tasks: Sequence[Task]) -> str
 
 def describe_forecast(task: Task, found: Forecast, num_runs: int) -> str:
     """Return the line that says what a task will take, and in which layout."""
-    layout = task.layout
+    layout, program = task.layout, task.program
+    how = "" if program.settings.measure.svd == "exact" else f" (leading vectors by {program.solver})"
     return (
         f"program {task.label}: {layout.devices} device{'s' * (layout.devices > 1)} x {layout.turns} in turn x "
         f"{layout.lanes} abreast; {found.bytes_per_device / 2**20:.0f} MiB a device; "
-        f"{1e3 * found.step_seconds:.1f} ms a step, {1e3 * found.record_seconds:.0f} ms a record; "
+        f"{1e3 * found.step_seconds:.1f} ms a step, {1e3 * found.record_seconds:.0f} ms a record{how}; "
         f"about {duration(found.task_seconds(task, num_runs))} for {num_runs} runs"
     )
 
@@ -247,12 +248,14 @@ def _variables(tasks: Sequence[Task]) -> dict[str, Variable]:
     widths = {program.settings.model.width for program in programs}
     # The dimension that chance depends on: one number, or the coordinate that holds it for each run.
     null_dimension: int | str = widths.pop() if len(widths) == 1 else "width"
-    fields = [fields_of(choice) for choice in {program.settings.measure.families for program in programs}]
+    fields: dict[str, Field] = {}
+    for section in dict.fromkeys(program.settings.measure for program in programs):
+        fields |= fields_of(section)
     return {
         name: Variable(
             field.axes, tuple(sizes[axis] for axis in field.axes), field.dtype, _about(field, null_dimension)
         )
-        for name, field in max(fields, key=len).items()
+        for name, field in fields.items()
     }
 
 
@@ -280,6 +283,7 @@ def _add_session(folder: Path, task: Task, found: Forecast) -> None:
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "program": task.label,
             "layout": vars(task.layout),
+            "solver": task.program.solver,
             "bytes_per_device": found.bytes_per_device,
             "step_seconds": round(found.step_seconds, 6),
             "record_seconds": round(found.record_seconds, 6),

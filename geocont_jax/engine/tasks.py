@@ -11,13 +11,15 @@ import numpy as np
 from geocont_jax.data.datasets import ImageData, load_images
 from geocont_jax.engine.compiled import run_shapes
 from geocont_jax.engine.layout import Layout, choose_layout
+from geocont_jax.engine.solver import quickest_solver
 from geocont_jax.experiment.grid import Run
 from geocont_jax.experiment.plan import group_runs
+from geocont_jax.experiment.sections import MeasureSection
 from geocont_jax.experiment.settings import BRANCHES, Settings, traced_half
+from geocont_jax.training.families import families_of
 from geocont_jax.training.loss import TrainingData
-from geocont_jax.training.program import Program
+from geocont_jax.training.program import Program, Solver
 
-NUM_EVAL = 2048
 # Layers that the compiler sees in a row. On a CPU a scan over layers costs a tenth of the speed; unrolling
 # costs compile time, so deep nets keep a loop.
 MAX_UNROLL = {"cpu": 32}
@@ -65,32 +67,44 @@ def _make_task(
         loaded[source] = load_images(*source)
     images = loaded[source]
     unroll = MAX_UNROLL.get(jax.default_backend(), 1)
-    program = Program(static, len(images.x_train), images.num_features, images.num_classes, unroll)
-    task = Task(program, runs, training_data(images), layout or Layout(1, 1, 1))
+    program = Program(static, len(images.x_train), images.num_features, images.num_classes, unroll, _solver(static))
+    task = Task(program, runs, training_data(images, static.measure), layout or Layout(1, 1, 1))
     if layout is not None:
         return task
     chosen = choose_layout(task.branches, jax.device_count(), max_lanes(task), max_runs_per_device(program))
     return Task(program, runs, task.data, chosen)
 
 
-def training_data(images: ImageData) -> TrainingData:
-    """Return what a program is given of a data set: pixels as stored, with the evaluation examples chosen.
+def _solver(static: Settings) -> Solver:
+    """Return how the singular vectors are found: `measure.svd`, or what is quickest here."""
+    section = static.model
+    if static.measure.svd == "exact":
+        return "exact"
+    if static.measure.svd == "fast":
+        return "fast"
+    return quickest_solver(len(families_of(static.measure.families)) * section.depth, section.width, section.width)
 
-    Gradients are measured on up to 2,048 training examples, evenly spaced through the set, so that a set
-    sorted by class still shows every class.
-    """
-    count = min(NUM_EVAL, len(images.x_train))
-    chosen = np.arange(count) * len(images.x_train) // count
+
+def training_data(images: ImageData, section: MeasureSection) -> TrainingData:
+    """Return what a program is given of a data set: pixels as stored, with the evaluation examples chosen."""
+    chosen = _evenly_spaced(section.examples, len(images.x_train))
+    tested = _evenly_spaced(section.test_examples or len(images.x_test), len(images.x_test))
     return TrainingData(
         x_train=images.x_train,
         y_train=images.y_train,
         x_eval=images.x_train[chosen],
         y_eval=images.y_train[chosen],
-        x_test=images.x_test,
-        y_test=images.y_test,
+        x_test=images.x_test[tested],
+        y_test=images.y_test[tested],
         mean=np.float32(images.mean),
         std=np.float32(images.std),
     )
+
+
+def _evenly_spaced(wanted: int, available: int) -> np.ndarray:
+    """Return which examples to take, through the whole set: one that is sorted by class still shows every class."""
+    count = min(wanted, available)
+    return np.arange(count) * available // count
 
 
 def run_bytes(program: Program) -> int:

@@ -30,7 +30,6 @@ from geocont_jax.models.initializers import INITIALIZERS
 from geocont_jax.models.norms import NORMS
 from geocont_jax.optimizers.registry import OPTIMIZERS
 
-SVD_NAMES = ("exact",)
 DEFAULT_EPOCHS = 4
 
 
@@ -169,8 +168,12 @@ class MeasureSection(Section):
     """Families of matrices: basic (weight, update, gradient, cumulative gradient) or all seven."""
     reference: Annotated[str | int, Either(("epoch",), Int())] = "epoch"
     """Where rotation drift counts from: the first record after an epoch, or after this many steps."""
-    svd: Annotated[str, Choice(SVD_NAMES)] = "exact"
-    """How singular vectors are found."""
+    svd: Annotated[str, Choice(("exact", "fast", "auto"))] = "exact"
+    """Singular vectors: exact (all, every quantity), fast (leading ones), auto (those, by what is quickest here)."""
+    examples: Annotated[int, Int()] = 2048
+    """Training examples, evenly spaced, on which the gradient and the training loss are measured."""
+    test_examples: Annotated[int | None, Maybe(Int())] = None
+    """Test examples, evenly spaced, on which test loss and accuracy are measured; all, unless a number is given."""
 
 
 def _walk() -> Iterator[tuple[str, FieldInfo]]:

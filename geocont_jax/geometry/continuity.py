@@ -127,9 +127,9 @@ def effective_rank(values: Array) -> Array:
     return jnp.where(jnp.isnan(shares[..., 0]), jnp.nan, jnp.exp(entropy))
 
 
-def stable_rank(values: Array) -> Array:
-    """Return `|W|_F^2 / s_1^2` from singular values (..., rank), 1 to the rank; NaN for zero."""
-    return 1.0 / energy_shares(values)[..., 0]
+def stable_rank(norm: Array, largest: Array) -> Array:
+    """Return `|W|_F^2 / s_1^2`, 1 to the rank, from the Frobenius and spectral norms (...); NaN for zero."""
+    return jnp.square(norm / jnp.where(largest > 0, largest, jnp.nan))
 
 
 def rotation_angle(direction: Array, reference: Array) -> Array:

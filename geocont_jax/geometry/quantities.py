@@ -4,6 +4,7 @@ An entry is all that a new quantity needs: it is recorded for every family of ma
 store, the summary and the reference in docs/metrics.md, and the tests ask for its oracle.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,9 @@ from geocont_jax.geometry.continuity import (
     best_match_alignment,
     cosine_matrix,
     effective_rank,
+    frobenius_norm,
     full_alignment,
+    gram_alignment,
     index_matched_alignment,
     stable_rank,
     subspace_overlap,
@@ -41,7 +44,7 @@ class Quantity:
     """What is measured: `function` maps `Layers` to an array whose last axes are `axes`.
 
     `null` names its null distribution in `geometry.null`, with `k` for overlaps. `latest_only` is kept of the
-    latest record alone.
+    latest record alone. `needs` says how many singular triplets it takes.
     """
 
     function: Callable[[Layers], Array]
@@ -52,6 +55,7 @@ class Quantity:
     null: str | None = None
     k: int | None = None
     latest_only: bool = False
+    needs: float = 2
     dtype: type = np.float32
 
 
@@ -71,12 +75,22 @@ def measure_stack(matrices: Array) -> dict[str, Array]:
 def decompose_layers(matrices: Array, method: Method = "exact") -> Layers:
     """Return a stack of matrices (..., layer, d_out, d_in) with its spectrum, by one stacked decomposition."""
     matrices = at_precision(matrices)
-    return Layers(jnp.where(is_finite(matrices)[..., None, None], matrices, jnp.nan), decompose(matrices, method))
+    return Layers(blank_broken(matrices), decompose(matrices, method))
 
 
-def measure_layers(layers: Layers) -> dict[str, Array]:
-    """Return every quantity of layers that were decomposed before, by name."""
-    return {name: quantity.function(layers) for name, quantity in QUANTITIES.items()}
+def blank_broken(matrices: Array) -> Array:
+    """Return matrices (..., d_out, d_in) with those that are not finite all NaN."""
+    return jnp.where(is_finite(matrices)[..., None, None], matrices, jnp.nan)
+
+
+def measure_layers(layers: Layers, triplets: float = math.inf) -> dict[str, Array]:
+    """Return every quantity that needs no more than so many triplets of layers that were decomposed before, by name."""
+    return {name: quantity.function(layers) for name, quantity in quantities_of(triplets).items()}
+
+
+def quantities_of(triplets: float) -> dict[str, Quantity]:
+    """Return the quantities that can be had of so many leading singular triplets."""
+    return {name: quantity for name, quantity in QUANTITIES.items() if quantity.needs <= triplets}
 
 
 def _both_sound(layers: Layers, values: Array) -> Array:
@@ -87,6 +101,13 @@ def _both_sound(layers: Layers, values: Array) -> Array:
 
 def _alignment(function: Callable[[Array, Array], Array], side: str, layers: Layers) -> Array:
     return _both_sound(layers, function(getattr(layers.spectrum, side), layers.spectrum.s))
+
+
+def _full(side: str, layers: Layers) -> Array:
+    """Return the full double sum: of a whole spectrum, whose products are there already, or of Gram matrices."""
+    if layers.spectrum.s.shape[-1] == min(layers.matrices.shape[-2:]):
+        return full_alignment(getattr(layers.spectrum, side), layers.spectrum.s)
+    return gram_alignment(layers.matrices if side == "v" else jnp.swapaxes(layers.matrices, -1, -2))
 
 
 def _overlap(k: int, side: str, layers: Layers) -> Array:
@@ -123,12 +144,12 @@ def _of_side(side: str, name: str) -> dict[str, Quantity]:
             f"{side}_alignment{suffix}": Quantity(
                 partial(_alignment, function, side), ("pair",),
                 f"sigma^2-weighted alignment of adjacent layers' {name} singular vectors, {reading}",
-                f"{formula}, p_i = s_i^2 / sum_j s_j^2", f"{PAPER}, Eq. 2", null,
+                f"{formula}, p_i = s_i^2 / sum_j s_j^2", f"{PAPER}, Eq. 2", null, needs=math.inf,
             )
             for suffix, (function, reading, formula, null) in alignments.items()
         },
         f"{side}_alignment_full": Quantity(
-            lambda layers: full_alignment(getattr(layers.spectrum, side), layers.spectrum.s), ("pair",),
+            partial(_full, side), ("pair",),
             f"sigma^2-weighted alignment of adjacent layers' {name} singular vectors, full double sum",
             f"sum_ij p_i^l p_j^{other} ({s}_i^l . {s}_j^{other})^2 = <G_l, G_{other}> / (tr G_l tr G_{other}), "
             f"G = {gram}",
@@ -138,7 +159,7 @@ def _of_side(side: str, name: str) -> dict[str, Quantity]:
             f"{side}_overlap{k}": Quantity(
                 partial(_overlap, k, side), ("pair",),
                 f"share of the space of the leading {k} {name} singular vectors that adjacent layers have in common",
-                f"|{s.upper()}_k^T {s.upper()}_k'|_F^2 / k, k = {k}", "", "overlap", k,
+                f"|{s.upper()}_k^T {s.upper()}_k'|_F^2 / k, k = {k}", "", "overlap", k, needs=k + 1,
             )
             for k in (1, 4, 16)
         },
@@ -158,10 +179,11 @@ QUANTITIES: dict[str, Quantity] = {
     ),
     "effective_rank": Quantity(
         lambda layers: effective_rank(layers.spectrum.s), ("layer",), "effective rank",
-        "exp(-sum_i p_i log p_i), p_i = s_i^2 / sum_j s_j^2", f"{PAPER}, Eq. 3",
+        "exp(-sum_i p_i log p_i), p_i = s_i^2 / sum_j s_j^2", f"{PAPER}, Eq. 3", needs=math.inf,
     ),
     "stable_rank": Quantity(
-        lambda layers: stable_rank(layers.spectrum.s), ("layer",), "stable rank", "|W|_F^2 / s_1^2"
+        lambda layers: stable_rank(frobenius_norm(layers.matrices), layers.spectrum.s[..., 0]), ("layer",),
+        "stable rank", "|W|_F^2 / s_1^2",
     ),
     "spectral_norm": Quantity(lambda layers: layers.spectrum.s[..., 0], ("layer",), "spectral norm", "s_1"),
     "defect": Quantity(

@@ -98,8 +98,7 @@ def decompose(matrices: Array, method: Method = "exact") -> Spectrum:
     def masked(values: Array) -> Array:
         return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
 
-    defect = _defect(finite, s, degenerate_gap(*matrices.shape[-2:]))
-    return Spectrum(masked(u), masked(s), masked(v), defect)
+    return Spectrum(masked(u), masked(s), masked(v), leading_defect(finite, s, matrices.shape[-2:]))
 
 
 def at_precision(matrices: Array) -> Array:
@@ -156,10 +155,14 @@ def is_finite(matrices: Array) -> Array:
     return jnp.all(jnp.isfinite(matrices), axis=(-2, -1))
 
 
-def _defect(finite: Array, s: Array, smallest_gap: float) -> Array:
+def leading_defect(finite: Array, s: Array, shape: tuple[int, ...]) -> Array:
+    """Return the `Defect` (...) of matrices of a shape (d_out, d_in) from their leading singular values (..., value).
+
+    Two values are enough; `finite` (...) says which matrices are finite.
+    """
     norm = s[..., 0]
     gap = (norm - s[..., 1]) / jnp.where(norm > 0, norm, 1.0)
-    code = jnp.where(gap < smallest_gap, Defect.DEGENERATE, Defect.NONE)
+    code = jnp.where(gap < degenerate_gap(*shape), Defect.DEGENERATE, Defect.NONE)
     code = jnp.where(norm == 0, Defect.ZERO, code)
     code = jnp.where(jnp.isfinite(gap), code, Defect.NOT_CONVERGED)
     return jnp.where(finite, code, Defect.NON_FINITE).astype(jnp.int8)

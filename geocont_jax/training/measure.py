@@ -1,75 +1,25 @@
 """What is recorded of a run at a point in time."""
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geocont_jax.experiment.sections import MeasureSection
 from geocont_jax.geometry.continuity import movement_ratio, rotation_angle
-from geocont_jax.geometry.quantities import QUANTITIES, Layers, decompose_layers, measure_layers
+from geocont_jax.geometry.leading import fresh_directions, leading_triplets, renewed
+from geocont_jax.geometry.quantities import Layers, blank_broken, decompose_layers, measure_layers, quantities_of
+from geocont_jax.geometry.spectra import leading_residual
 from geocont_jax.models import paper_orientation
+from geocont_jax.training.families import Kernels, Moment, difference, families_of, total_gradient
 from geocont_jax.training.loss import TrainingData, cross_entropy, preactivation_norms
 from geocont_jax.training.program import Hypers, Program
-from geocont_jax.training.state import Kernels, RunState, Traces, mark_diverged
+from geocont_jax.training.state import LEADING, RunState, Traces, mark_diverged
 
 Record = dict[str, Array]
-
-
-class Moment(NamedTuple):
-    """A run at a record: its weights, W - W0 and gradient, the traces of its past, and the step."""
-
-    weight: Kernels
-    update: Kernels
-    gradient: Kernels
-    traces: Traces
-    step: Array
-
-
-@dataclass(frozen=True)
-class Family:
-    """A family of matrices to measure; those that are not `basic` only where the grid asks for all."""
-
-    description: str
-    kernels: Callable[[Moment], Kernels]
-    basic: bool = False
-
-
-def _minus(a: Kernels, b: Kernels) -> Kernels:
-    return jax.tree.map(jnp.subtract, a, b)
-
-
-def _total_gradient(traces: Traces) -> Kernels:
-    return jax.tree.map(jnp.add, traces.cumulative_gradient, traces.recent_gradient)
-
-
-def _mean_gradient(now: Moment) -> Kernels:
-    steps = jnp.maximum(now.step - now.traces.recorded_at, 1).astype(jnp.float32)
-    return jax.tree.map(lambda g: g / steps, now.traces.recent_gradient)
-
-
-def _cumulative_step(now: Moment) -> Kernels:
-    return now.update if now.traces.cumulative_step is None else now.traces.cumulative_step
-
-
-FAMILIES: dict[str, Family] = {
-    "weight": Family("weight W", lambda now: now.weight, basic=True),
-    "update": Family("update W - W0", lambda now: now.update, basic=True),
-    "gradient": Family("gradient on the fixed evaluation batch", lambda now: now.gradient, basic=True),
-    "cumulative_gradient": Family(
-        "running sum of the raw gradients", lambda now: _total_gradient(now.traces), basic=True
-    ),
-    "mean_gradient": Family("mean of the raw gradients since the previous record", _mean_gradient),
-    "cumulative_step": Family("running sum of the optimiser's steps without decoupled weight decay", _cumulative_step),
-    "recent_update": Family(
-        "update W - W at the previous record",
-        lambda now: _minus(now.weight, now.traces.previous),  # type: ignore[arg-type]
-    ),
-}
-"""Every family by its name in the records, in front of the quantity's: `weight_v1_cosine`."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +45,22 @@ OF_RUN: dict[str, Field] = {
 }  # fmt: skip
 """What is recorded beside the quantities of the families."""
 
+OF_LEADING: dict[str, Field] = {
+    "svd_residual": Field(
+        ("record",), "largest residual |W v1 - s1 u1| / s1 or |W^T u1 - s1 v1| / s1 of all measured matrices"
+    ),
+    "svd_repeated": Field(("record",), "measured matrices whose leading vectors needed an exact SVD"),
+}
+"""What is recorded where only leading singular vectors are looked for: how well they were found."""
 
-def families_of(choice: str) -> dict[str, Family]:
-    """Return the families that `measure.families` stands for."""
-    return {name: family for name, family in FAMILIES.items() if family.basic or choice == "all"}
+
+def triplets_of(section: MeasureSection) -> float:
+    """Return how many singular triplets of each matrix are found."""
+    return math.inf if section.svd == "exact" else LEADING + 1
 
 
-def fields_of(choice: str) -> dict[str, Field]:
-    """Return every recorded variable by name, for a choice of `measure.families`."""
+def fields_of(section: MeasureSection) -> dict[str, Field]:
+    """Return every recorded variable by name, for a `measure` section of a grid."""
     return {
         f"{family}_{name}": Field(
             quantity.axes if quantity.latest_only else ("record", *quantity.axes),
@@ -111,9 +69,9 @@ def fields_of(choice: str) -> dict[str, Field]:
             quantity.null,
             quantity.k,
         )
-        for family, described in families_of(choice).items()
-        for name, quantity in QUANTITIES.items()
-    } | OF_RUN
+        for family, described in families_of(section.families).items()
+        for name, quantity in quantities_of(triplets_of(section)).items()
+    } | (OF_RUN if triplets_of(section) == math.inf else OF_RUN | OF_LEADING)
 
 
 def measure(
@@ -131,10 +89,10 @@ def measure(
     test_loss, test_accuracy = cross_entropy(module, state.params, hypers, data.x_test, data.y_test, data)
     kernels = program.kind.measured_kernels
     weights = kernels(state.params)
-    now = Moment(weights, _minus(weights, state.traces.initial), kernels(gradients), state.traces, step)
-    geometry, weight = _geometry(program, now)
+    now = Moment(weights, difference(weights, state.traces.initial), kernels(gradients), state.traces, step)
+    geometry, weight, bases = _geometry(program, now)
     ratios = _movement(now)
-    traces = _close_interval(program, now, weight)
+    traces = _close_interval(program, now, weight)._replace(bases=bases)
     record = geometry | {
         "train_loss": train_loss,
         "test_loss": test_loss,
@@ -150,10 +108,10 @@ def measure(
     return state, _blank(record, state.diverged_at >= 0)
 
 
-def _geometry(program: Program, now: Moment) -> tuple[Record, Layers]:
-    """Return every quantity of every family, and the layers of the weight.
+def _geometry(program: Program, now: Moment) -> tuple[Record, Layers, Array | None]:
+    """Return every quantity of every family, the layers of the weight, and where to start from the next time.
 
-    All families go through one stacked SVD. That is not for speed: on a CPU a batched LAPACK call blocks a
+    All families go through one stacked decomposition. That is not for speed: on a CPU a batched LAPACK call blocks a
     thread of XLA's pool until its share is done, and with one such call at a time per device a pool larger
     than the number of devices can never be blocked whole (docs/architecture.md, "The LAPACK deadlock").
     """
@@ -161,14 +119,32 @@ def _geometry(program: Program, now: Moment) -> tuple[Record, Layers]:
     # Families that are the same matrices are decomposed once: the cumulative step is most often the update.
     distinct = {id(of_family): of_family for of_family in kernels.values()}
     place = {key: i for i, key in enumerate(distinct)}
-    layers = decompose_layers(jnp.stack([_hidden(of_family) for of_family in distinct.values()]))
-    quantities = measure_layers(layers)
+    stack = jnp.stack([_hidden(of_family) for of_family in distinct.values()])
+    layers, bases, how_well = _decompose(program, stack, now.traces)
+    quantities = measure_layers(layers, triplets_of(program.settings.measure))
     record = {
         f"{family}_{name}": values[place[id(of_family)]]
         for family, of_family in kernels.items()
         for name, values in quantities.items()
     }
-    return record, jax.tree.map(lambda values: values[place[id(now.weight)]], layers)
+    return record | how_well, jax.tree.map(lambda values: values[place[id(now.weight)]], layers), bases
+
+
+def _decompose(program: Program, stack: Array, traces: Traces) -> tuple[Layers, Array | None, Record]:
+    """Return a stack (family, layer, d_out, d_in) with its spectrum, the next bases, and how well it was found."""
+    bases, repeated = traces.bases, jnp.int32(0)
+    if bases is not None and program.solver == "fast":
+        fresh = fresh_directions(_hidden(traces.initial), bases.shape[-2])
+        starts = renewed(bases[: len(stack)], jnp.broadcast_to(fresh, bases[: len(stack)].shape))
+        found = leading_triplets(stack, starts, LEADING)
+        bases, repeated = bases.at[: len(stack)].set(found.basis), jnp.sum(found.repeated)
+        layers, residual = Layers(blank_broken(stack), found.spectrum), found.residual
+    else:
+        layers = decompose_layers(stack, "gram" if program.solver == "gram" else "exact")
+        residual = leading_residual(*layers)
+    if triplets_of(program.settings.measure) == math.inf:
+        return layers, bases, {}
+    return layers, bases, {"svd_residual": jnp.nanmax(residual), "svd_repeated": repeated.astype(jnp.float32)}
 
 
 def _hidden(kernels: Kernels) -> Array:
@@ -187,7 +163,7 @@ def _close_interval(program: Program, now: Moment, weight: Layers) -> Traces:
     is_reference = (now.step >= reference_step) & (traces.recorded_at < reference_step)
     found = {"v1": weight.spectrum.v1, "u1": weight.spectrum.u1}
     return traces._replace(
-        cumulative_gradient=_total_gradient(traces),
+        cumulative_gradient=total_gradient(traces),
         recent_gradient=jax.tree.map(jnp.zeros_like, traces.recent_gradient),
         recorded_at=now.step,
         previous=now.weight if program.measures_all else None,

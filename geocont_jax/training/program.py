@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,10 @@ HYPER_TYPES: dict[str, Any] = (
 )
 
 
+Solver = Literal["exact", "gram", "fast"]
+"""`exact` and `gram`: `geometry.spectra.decompose`; `fast`: `geometry.leading.leading_triplets`."""
+
+
 class Purpose(IntEnum):
     """What a stream of random numbers is for; folded into the run's key, so never renumber."""
 
@@ -34,7 +38,8 @@ class Purpose(IntEnum):
 class Program:
     """The static settings of a run and the sizes of its data; hashable, one compiled program each.
 
-    `unroll` is how many layers the compiler sees in a row: it changes speed and rounding, not the result.
+    `unroll` is how many layers the compiler sees in a row, `solver` how singular vectors are found: they change speed
+    and rounding, not the result.
     """
 
     settings: Settings
@@ -42,6 +47,7 @@ class Program:
     num_features: int
     num_classes: int
     unroll: int = 1
+    solver: Solver = "exact"
 
     @cached_property
     def kind(self) -> ModelKind:

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geocont_jax.geometry.leading import block_size, fresh_directions
 from geocont_jax.optimizers.registry import OPTIMIZERS, build_optimizer
+from geocont_jax.training.families import Kernels, families_of
 from geocont_jax.training.program import Hypers, Program, Purpose, run_key
 
-Kernels = dict[str, Array]
-"""Measured kernels (layer, d_in, d_out) by projection."""
+LEADING = 1  # triplets that the fast solver finds: what is recorded with it follows from the first
 
 
 class Traces(NamedTuple):
@@ -20,7 +21,8 @@ class Traces(NamedTuple):
     step `recorded_at`, and `recent_gradient` the sum since then. Where all families are measured, `previous` is W at
     the previous record, and where weights decay apart from the optimiser's steps, too, `cumulative_step` is the sum
     of those steps (else it is W - W0); None where not needed. `reference` holds the weights' v1 and u1, (layer, d),
-    at the reference record of the drift, NaN before it.
+    at the reference record of the drift, NaN before it. `bases` (family, layer, block, d) are where the fast solver
+    starts from, for each family of matrices that is decomposed; None where whole spectra are found.
     """
 
     initial: Kernels
@@ -30,6 +32,7 @@ class Traces(NamedTuple):
     previous: Kernels | None
     cumulative_step: Kernels | None
     reference: dict[str, Array]
+    bases: Array | None
 
 
 class RunState(NamedTuple):
@@ -68,8 +71,15 @@ def _init_traces(program: Program, initial: Kernels) -> Traces:
         recorded_at=jnp.int32(0),
         previous=initial if program.measures_all else None,
         cumulative_step=nothing if program.measures_all and has_own_decay else None,
+        bases=_first_bases(program, jnp.swapaxes(kernel, -1, -2)) if program.settings.measure.svd != "exact" else None,
         reference={"v1": jnp.full((layer, d_in), jnp.nan), "u1": jnp.full((layer, d_out), jnp.nan)},
     )
+
+
+def _first_bases(program: Program, matrices: Array) -> Array:
+    """Return where each family starts from: rows of the initial matrices (layer, d_out, d_in), each layer its own."""
+    first = fresh_directions(matrices, block_size(LEADING, min(matrices.shape[-2:])))
+    return jnp.broadcast_to(first, (len(families_of(program.settings.measure.families)), *first.shape))
 
 
 def mark_diverged(state: RunState, step: Array, finite: Array) -> RunState:

@@ -10,6 +10,7 @@ from geocont_jax.analysis.claims.render import scoreboard
 from geocont_jax.analysis.claims.rules import PaperValue, Shown, Verdict
 from geocont_jax.experiment.grid import expand
 from geocont_jax.experiment.reader import load_grid
+from geocont_jax.experiment.sections import MeasureSection
 from geocont_jax.experiment.settings import settings_by_name
 from geocont_jax.geometry.null import NULLS
 from geocont_jax.training.measure import fields_of
@@ -206,7 +207,7 @@ def test_the_sweep_has_the_runs_that_claims_ask_for(name):
 
 
 def test_a_sweep_records_what_claims_read_and_its_null():
-    fields = fields_of("all")
+    fields = fields_of(MeasureSection(families="all"))
     for claim in TOY_CLAIMS:
         for part in claim.parts:
             for term in part.statistic.terms:

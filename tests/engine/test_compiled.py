@@ -31,6 +31,15 @@ def test_one_lapack_call_serves_all_families(compiled):
     assert calls == ["lapack_sgesdd_ffi"]
 
 
+def test_lapack_calls_of_the_fast_solver_wait_for_each_other():
+    """Each needs what the one before it gives: at most one is in flight. The exact SVD takes one matrix at a time."""
+    task = make_tasks(expand(load_grid(GRID | {"measure": {"svd": "fast"}})), Layout(1, 1, 1))[0]
+    text = compile_program(task.program, task.layout, task.data).executable.as_text()
+    calls = re.findall(r'custom_call_target="(lapack_\w+)"', text)
+    assert sorted(set(calls)) == ["lapack_sgesdd_ffi", "lapack_spotrf_ffi", "lapack_ssyevd_ffi", "lapack_strsm_ffi"]
+    assert calls.count("lapack_sgesdd_ffi") == 1
+
+
 def test_activations_are_branches_also_abreast(compiled):
     branches = re.findall(r"branch_computations=\{([^}]*)\}", compiled.executable.as_text())
     assert max(len(names.split(",")) for names in branches) >= 7

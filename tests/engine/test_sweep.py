@@ -20,6 +20,7 @@ from geocont_jax.engine import flight, runner
 from geocont_jax.engine.checkpoint import CheckpointFolder, Saved
 from geocont_jax.engine.layout import Layout
 from geocont_jax.engine.store import STORE_VERSION
+from geocont_jax.experiment.sections import MeasureSection
 from geocont_jax.progress import Reporter
 from geocont_jax.training.measure import fields_of
 
@@ -45,7 +46,7 @@ def reference(tmp_path_factory):
 
 def assert_same_records(found, expected, atol=0.0):
     order = [found["identity"].values.tolist().index(i) for i in expected["identity"].values.tolist()]
-    for name in fields_of("basic"):
+    for name in fields_of(MeasureSection()):
         np.testing.assert_allclose(found[name].values[order], expected[name].values, rtol=0, atol=atol, err_msg=name)
 
 
@@ -159,7 +160,7 @@ def test_a_diverging_run_leaves_the_others_as_they_are(reference, tmp_path, caps
     assert (records.diverged_at.values[wild] == 0).all()
     assert np.isnan(records.weight_v1_cosine.values[wild]).all()
     healthy = records.isel(run=~wild)
-    for name in fields_of("basic"):
+    for name in fields_of(MeasureSection()):
         np.testing.assert_array_equal(healthy[name].values, reference[name].values, err_msg=name)
     assert "diverged at step 0" in capsys.readouterr().err
 

@@ -126,7 +126,7 @@ def test_identity_knows_values_not_spellings_or_folders() -> None:
     assert grid_hash(one) == grid_hash(other)
 
 
-@pytest.mark.parametrize("dotted", [name for name in AXIS_NAMES if name not in ("data.dir", "measure.svd")])
+@pytest.mark.parametrize("dotted", [name for name in AXIS_NAMES if name != "data.dir"])
 def test_every_setting_changes_the_identity(dotted: str) -> None:
     statics = {
         "depth": 3,
@@ -138,6 +138,9 @@ def test_every_setting_changes_the_identity(dotted: str) -> None:
         "every": 7,
         "families": "all",
         "reference": 7,
+        "svd": "fast",
+        "examples": 7,
+        "test_examples": 7,
     }
     others = OTHER_VALUES | statics | {"name": "mnist", "steps": 3, "epochs": 3}
     base = load_grid({"name": "x"})
@@ -186,6 +189,8 @@ DEFAULTS = {
     "families": "basic",
     "reference": "epoch",
     "svd": "exact",
+    "examples": 2048,
+    "test_examples": None,
 }
 
 

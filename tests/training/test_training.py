@@ -11,7 +11,7 @@ from geocont_jax.experiment.settings import TRACED, Settings, static_half, trace
 from geocont_jax.optimizers.registry import OPTIMIZERS, build_optimizer, clip_by_global_norm
 from geocont_jax.training.loop import advance, train, train_step, train_steps
 from geocont_jax.training.loss import TrainingData
-from geocont_jax.training.measure import fields_of
+from geocont_jax.training.measure import OF_LEADING, fields_of
 from geocont_jax.training.program import Program, Purpose, encode_hypers, run_key
 from geocont_jax.training.state import init_state
 from tests.oracles import numpy_step, oracle_record
@@ -40,11 +40,12 @@ def make_run(seed=0, steps=5, every=2, **choices):
     }
     homes = {"learning_rate": "training", "optimizer": "training", "beta1": "training", "beta2": "training",
              "momentum": "training", "weight_decay": "training", "grad_clip": "training",
-             "families": "measure", "reference": "measure"}  # fmt: skip
+             "families": "measure", "reference": "measure", "svd": "measure"}  # fmt: skip
     for name, value in choices.items():
         sections[homes.get(name, "model")][name] = value
     settings = Settings.model_validate(sections)
-    program = Program(static_half(settings), NUM_TRAIN, FEATURES, CLASSES)
+    solver = settings.measure.svd
+    program = Program(static_half(settings), NUM_TRAIN, FEATURES, CLASSES, solver=solver)
     hypers = {k: jnp.asarray(v[0]) for k, v in encode_hypers([traced_half(settings)], [seed]).items()}
     return program, hypers
 
@@ -84,6 +85,7 @@ RECORDED = [
     {"activation": "relu"},
     {"residual": False, "activation": "identity"},
     {"activation": "radial", "families": "all", "optimizer": "adamw", "weight_decay": 0.5, "reference": 3},
+    {"activation": "relu", "families": "all", "svd": "fast"},
 ]
 
 
@@ -92,14 +94,31 @@ def test_every_recorded_quantity_equals_float64_numpy(choices):
     program, hypers = make_run(learning_rate=0.01, **choices)
     data = make_data()
     records = jax.jit(lambda: train(program, hypers, data))()
-    fields = fields_of(program.settings.measure.families)
+    fields = fields_of(program.settings.measure)
     assert set(records) == set(fields)
     assert [len(values) for values in records.values()] == [len(program.record_steps)] * len(fields)
     for number, step in enumerate(program.record_steps):
         expected_record = oracle_record(program, hypers, data, step)
-        assert set(expected_record) == set(fields)
-        for name, expected in expected_record.items():
+        assert set(fields) - set(expected_record) == (set(OF_LEADING) if "svd" in choices else set())
+        for name in set(fields) & set(expected_record):
+            expected = expected_record[name]
             np.testing.assert_allclose(records[name][number], expected, rtol=2e-3, atol=2e-3, err_msg=f"{name} {step}")
+
+
+def test_the_fast_solver_records_how_well_it_found_what_it_found():
+    program, hypers = make_run(learning_rate=0.01, activation="relu", svd="fast")
+    records = jax.jit(lambda: train(program, hypers, make_data()))()
+    assert (records["svd_residual"] < 1e-5).all()
+    assert ((records["svd_repeated"] >= 0) & (records["svd_repeated"] <= 4 * 3)).all()
+    exact = jax.jit(lambda: train(*make_run(learning_rate=0.01, activation="relu"), make_data()))()
+    assert {name for name in exact if name not in records} == {
+        f"{family}_{name}"
+        for family in ("weight", "update", "gradient", "cumulative_gradient")
+        for name in ("effective_rank", *(f"{side}_{of}" for side in "vu" for of in WHOLE))
+    }
+
+
+WHOLE = ("alignment", "alignment_symmetric", "alignment_best", "overlap4", "overlap16")
 
 
 def test_pauses_change_no_bit():
