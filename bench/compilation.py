@@ -27,7 +27,7 @@ def _counts(scale: Scale) -> Iterator[Row]:
     others = {"sweep": {"model.residual": [0.5, 0.7], "training.learning_rate": [1e-4, 1e-1]}}
     grid, new = (SMALL.grid(STEPS, STEPS, 2, **axes) for axes in (values, others))
     with TemporaryDirectory() as cache, TemporaryDirectory() as out:
-        stopped = {"grid": new | {"name": "stopped"}, "out": out}
+        stopped: dict[str, Any] = {"grid": new | {"name": "stopped"}, "out": out}
         environment = {"JAX_COMPILATION_CACHE_DIR": cache}
         jobs = [{"grid": grid}, {"grid": new}, stopped | {"stop_at_first_step": True}]
         first, second, _ = ours(jobs, scale, environment)

@@ -92,9 +92,7 @@ def _seconds(trainer: Trainer, steps: int) -> float:
     return time.perf_counter() - began
 
 
-def _workload(
-    trainer: Trainer, seeds: Sequence[int], asked: Mapping[str, Any]
-) -> tuple[dict[str, np.ndarray], float]:
+def _workload(trainer: Trainer, seeds: Sequence[int], asked: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], float]:
     """Train these seeds with a record at every interval; return the means over pairs at the last one, and the seconds.
 
     The record at step 0 is not timed, on our side neither: it is the first call of what measures.

@@ -22,8 +22,6 @@ def write_document(results: Path, document: Path) -> None:
 def _source(known: Mapping[str, Any]) -> str:
     """Return machine, versions and commit of a row in a line."""
     versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items() if number)
-    state = " with changes" if known["is_dirty"] else ""
-    return (
-        f"{known['cores']} cores of {known['processor']}, {known['ram_gib']} GiB; Python {known['python']}, {versions}; "
-        f"commit {known['commit'][:12]}{state}, {known['date'][:10]}"
-    )
+    computer = f"{known['cores']} cores of {known['processor']}, {known['ram_gib']} GiB"
+    commit = known["commit"][:12] + (" with changes" if known["is_dirty"] else "")
+    return f"{computer}; Python {known['python']}, {versions}; commit {commit}, {known['date'][:10]}"

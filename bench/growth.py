@@ -1,6 +1,6 @@
 """How times grow: a run-step with depth, width and batch; a sweep with runs and records; a plan with cells."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import log
 from typing import Any
@@ -55,7 +55,7 @@ def _sweep(scale: Scale) -> Iterator[Row]:
     """Yield the growth of whole sweeps of a tiny network, where nothing but overhead grows."""
     by_runs = [{"grid": TINY.grid(2, 2, runs)} for runs in scale.many_runs]
     by_records = [{"grid": TINY.grid(records, 1, RUNS)} for records in scale.many_records]
-    found = [_sweep_seconds(one) for one in ours([*by_runs, *by_records], scale)]
+    found = [one["seconds"] - one["compile_seconds"] for one in ours([*by_runs, *by_records], scale)]
     for name, sizes, seconds in (
         ("runs", scale.many_runs, found[: len(by_runs)]),
         ("records", scale.many_records, found[len(by_runs) :]),
@@ -63,11 +63,6 @@ def _sweep(scale: Scale) -> Iterator[Row]:
         for size, time in zip(sizes, seconds, strict=True):
             yield Row("seconds of a tiny sweep", {name: size}, time, "s")
         yield _growth("a tiny sweep", name, exponent(sizes, seconds), EXPONENT_GOAL)
-
-
-def _sweep_seconds(found: Mapping[str, Any]) -> float:
-    """Return the seconds of a sweep but for those until its program was compiled; the store is made before that."""
-    return found["training_seconds"]
 
 
 def _plan(scale: Scale) -> Iterator[Row]:

@@ -61,9 +61,9 @@ def measure(weights: Weights, initial: Array, cumulative: Array, x: Array, y: Ar
     # Kernels are (in, out), so the input space is on the left.
     sides = {"v1": left[..., 0], "u1": right[..., 0, :]}
     cosines = {side: jnp.abs((v[:, 1:] * v[:, :-1]).sum(-1)) for side, v in sides.items()}
-    return {
-        f"{family}_{side}": values[i] for side, values in cosines.items() for i, family in enumerate(FAMILIES)
-    } | {"train_loss": loss}
+    return {f"{family}_{side}": values[i] for side, values in cosines.items() for i, family in enumerate(FAMILIES)} | {
+        "train_loss": loss
+    }
 
 
 class Sequential:

@@ -1,7 +1,8 @@
 """Our side: sweeps through `run_sweep`, as the command runs them, with a clock for a reporter.
 
 A process of its own: `python -m bench.ours '{"call_seconds": 0.7, "jobs": [{"grid": {...}}]}'`. Of a job, `lanes` fixes
-the layout (the engine chooses otherwise), `out` keeps the results, `stop_at_first_step` is a Ctrl-C after the first call.
+the layout (the engine chooses otherwise), `out` keeps the results, `stop_at_first_step` is a Ctrl-C after the first
+steps.
 """
 
 import json
@@ -10,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,12 +30,14 @@ class Stopwatch(Reporter):
     def __init__(self, stop_at_first_step: bool = False) -> None:
         super().__init__(quiet=True)
         self.marks: list[Mark] = []
-        self.compiled_at = self.ended_at = 0.0
+        self.compiling_at = self.compiled_at = self.ended_at = 0.0
         self.bytes_at_compiled = 0
         self._stop = stop_at_first_step
 
     def say(self, line: str) -> None:
         """Note when the program was compiled, and what memory the process had then."""
+        if line.startswith("compiling"):
+            self.compiling_at = time.time()
         if line.startswith("compiled in"):
             self.compiled_at = time.time()
             self.bytes_at_compiled = resident_bytes()
@@ -65,7 +69,7 @@ def call_rates(marks: Sequence[Mark]) -> list[float]:
     """
     rates: list[float] = []
     stretch: list[float] = []
-    for (before, _), (now, number) in zip(marks, marks[1:]):
+    for (before, _), (now, number) in pairwise(marks):
         if number:
             stretch.append(number / (now - before))
         else:
@@ -169,12 +173,10 @@ def _layout(job: Mapping[str, Any]) -> Any:
 
 def _times(watch: Stopwatch, began: float) -> dict[str, Any]:
     marks = watch.marks
-    if not any(number for _, number in marks):
-        return {"seconds": time.time() - began}
     first = first_step_after(marks)
     return {
-        "began_at": began,
         "seconds": time.time() - began,
+        "compile_seconds": watch.compiled_at - watch.compiling_at,
         "compiled_at": watch.compiled_at,
         "first_steps_at": marks[first + 1][0],
         "training_seconds": watch.ended_at - marks[first][0],
@@ -198,11 +200,11 @@ def _listen() -> None:
 
     names = {"/jax/core/compile/backend_compile_duration": "compiled", "/jax/compilation_cache/cache_hits": "hit"}
 
-    def note(name: str, *_: Any, **__: Any) -> None:
-        if name in names:
-            COMPILED.append(names[name])
+    def note(event: str, **_: Any) -> None:
+        if event in names:
+            COMPILED.append(names[event])
 
-    monitoring.register_event_duration_secs_listener(note)
+    monitoring.register_event_duration_secs_listener(lambda event, duration_secs, **_: note(event))
     monitoring.register_event_listener(note)
 
 
@@ -216,11 +218,11 @@ def _memory(watch: Stopwatch) -> dict[str, int]:
 
 def _results(records: Any) -> dict[str, Any]:
     last = records.isel(record=-1)
-    means = {name: records_mean(last[name]) for name in ("weight_v1_cosine", "gradient_v1_cosine")}
+    means = {name: _mean_over_pairs(last[name]) for name in ("weight_v1_cosine", "gradient_v1_cosine")}
     return {"train_loss": last.train_loss.values.tolist(), "ok": bool((records.status == "ok").all()), **means}
 
 
-def records_mean(variable: Any) -> list[float]:
+def _mean_over_pairs(variable: Any) -> list[float]:
     """Return the mean over pairs of each run."""
     return variable.mean("pair").values.tolist()
 
@@ -256,7 +258,7 @@ def read(job: Mapping[str, Any]) -> dict[str, float]:
     times.append(time.perf_counter())
     draw_figures(records)
     times.append(time.perf_counter())
-    return dict(zip(("read", "table", "figures"), (b - a for a, b in zip(times, times[1:])), strict=True))
+    return dict(zip(("read", "table", "figures"), (b - a for a, b in pairwise(times)), strict=True))
 
 
 ACTIONS: dict[str, Callable[[Mapping[str, Any]], Any]] = {"sweep": sweep, "plan": plan, "read": read}

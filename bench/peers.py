@@ -1,4 +1,4 @@
-"""Against the peers: training alone, and with continuity of four families at every record; the same work on all sides."""
+"""Against the peers: training alone, and with continuity of four families every few steps; equal work on all sides."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,8 @@ from typing import Any
 from bench.machine import limit_row
 from bench.process import Failed, together
 from bench.rows import Row, of_repeats
-from bench.sweeps import ours, training_job, work_of
+from bench.sweeps import ours as sweeps_of
+from bench.sweeps import training_job, work_of
 from bench.workload import Scale
 from geocont_jax.experiment.sections import SVD_NAMES
 
@@ -29,18 +30,22 @@ def rows(scale: Scale) -> Iterator[Row]:
     """Yield every side's rates, ours over each peer's, and how far their results differ."""
     limit = limit_row(scale.matmul)
     yield limit
-    sides: dict[str, list[Found]] = {}
+    measures = _sides(scale, limit.value or 1.0)
+    sides: dict[str, list[Found]] = {name: [] for name in measures}
     # Round by round, so that a machine whose speed drifts drifts for all.
     for _ in range(scale.rounds):
-        for name, measure in _sides(scale, limit.value or 1.0).items():
+        for name in list(sides):
             try:
-                sides.setdefault(name, []).append(measure())
+                sides[name].append(measures[name]())
             except Failed as error:
+                del sides[name]
                 yield Row("training alone", {"side": name}, None, "run-steps/s", note=f"did not run: {error}")
     yield from _rates(sides, scale, limit.value or 1.0)
-    yield from _ratios(sides)
-    for name in sides.keys() - {"ours"}:
-        yield from equal_work(name, sides["ours"][0], sides[name][0])
+    if "ours" in sides:
+        mine = sides.pop("ours")
+        yield from _ratios(mine, sides)
+        for name, rounds in sides.items():
+            yield from equal_work(name, mine[0], rounds[0])
 
 
 def _sides(scale: Scale, gflops: float) -> dict[str, Callable[[], Found]]:
@@ -82,7 +87,7 @@ def _ours(scale: Scale, gflops: float) -> Found:
     alone = training_job(scale.network, scale.seeds, scale, gflops)
     grid = scale.network.grid(scale.steps, scale.every, scale.seeds)
     full = [{"grid": grid | {"measure": grid["measure"] | {"svd": svd}}} for svd in SVD_NAMES]
-    trained, *measured = ours([alone, *full], scale)
+    trained, *measured = sweeps_of([alone, *full], scale)
     if not trained["call_rates"]:
         raise Failed("too short to be timed")
     workload = {f"svd {svd}": one["workload_rate"] for svd, one in zip(SVD_NAMES, measured, strict=True)}
@@ -100,15 +105,13 @@ def _rates(sides: Mapping[str, Sequence[Found]], scale: Scale, gflops: float) ->
             yield of_repeats("with continuity", side, [one["workload"][way] for one in rounds], "run-steps/s")
 
 
-def _ratios(sides: Mapping[str, Sequence[Found]]) -> Iterator[Row]:
-    """Yield ours over each peer's, round by round."""
-    for name, rounds in sides.items():
-        if name == "ours" or "ours" not in sides:
-            continue
-        pairs = list(zip(sides["ours"], rounds, strict=False))
+def _ratios(ours: Sequence[Found], peers: Mapping[str, Sequence[Found]]) -> Iterator[Row]:
+    """Yield ours over each peer's, of the same round each."""
+    for name, rounds in peers.items():
+        pairs = list(zip(ours, rounds, strict=True))
         values = [mine["training"] / theirs["training"] for mine, theirs in pairs]
         yield of_repeats("training, ours over", {"peer": name}, values, "x", goal=TRAINING_GOALS.get(name, ""))
-        for way in sides["ours"][0]["workload"]:
+        for way in ours[0]["workload"]:
             values = [mine["workload"][way] / theirs["workload"][""] for mine, theirs in pairs]
             over = {"peer": name, "ours": way}
             yield of_repeats("with continuity, ours over", over, values, "x", goal=WORKLOAD_GOAL)

@@ -1,6 +1,6 @@
 """Training alone on our side: how many runs fill the machine, abreast (lanes) or one after another (turns)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.machine import limit_row
@@ -19,11 +19,9 @@ def rows(scale: Scale) -> Iterator[Row]:
     yield limit
     gflops = limit.value or 1.0
 
-    def measure(measurement: str, jobs: list[Mapping[str, Any]]) -> list[Row]:
+    def measure(measurement: str, jobs: Sequence[Mapping[str, Any]]) -> list[Row]:
         found = zip(jobs, ours(jobs, scale), strict=True)
-        return [
-            training_row(measurement, {"runs": job["runs"]}, one, scale.network, gflops) for job, one in found
-        ]  # fmt: skip
+        return [training_row(measurement, {"runs": job["runs"]}, one, scale.network, gflops) for job, one in found]
 
     curve = measure("training", [training_job(scale.network, runs, scale, gflops) for runs in _runs(scale)])
     yield from curve
@@ -34,9 +32,7 @@ def rows(scale: Scale) -> Iterator[Row]:
         yield Row("training bends at", {"share of the best": BENT}, bend.parameters["runs"], "runs")
         share = 100 * best * scale.network.gflop / gflops
         yield Row("training, share of the matmul limit", {}, share, "%", goal=f">= {SHARE_GOAL}")
-    abreast = [
-        training_job(scale.network, scale.lane_runs, scale, gflops, lanes=lanes) for lanes in scale.lanes
-    ]  # fmt: skip
+    abreast = [training_job(scale.network, scale.lane_runs, scale, gflops, lanes=lanes) for lanes in scale.lanes]
     yield from measure("lanes", abreast)
 
 
