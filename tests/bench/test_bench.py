@@ -115,7 +115,7 @@ def test_store():
 def test_the_full_benchmark_is_the_papers_network():
     # PERFORMANCE of the paper's toy net: 784-256, 16 x 256x256, 256-10, batch 128, forward and backward.
     assert FULL.network.gflop == pytest.approx(6 * 128 * (784 * 256 + 16 * 256 * 256 + 256 * 10) / 1e9)
-    assert (FULL.steps, FULL.every) == (150, 50)
+    assert (FULL.steps, FULL.every) == (100, 50)
 
 
 ABOUT = {

@@ -88,7 +88,7 @@ def test_a_peer_trains_and_measures_what_we_do(peer, ours):
     # loss by g times that, lr e, summed over 14,000 weights and five steps below 1e-6.
     np.testing.assert_allclose(found["train_loss"], record["train_loss"], rtol=1e-5)
     for family, side in itertools.product(FAMILIES, ("v1", "u1")):
-        # Matrices that differ by a relative 1e-5 (the update, by its Adam steps) turn v1 by that over the gap, above 0.01.
+        # Matrices that differ by a relative 1e-5 (so the update) turn v1 by that over the gap, above 0.01.
         expected = np.asarray(record[f"{family}_{side}_cosine"])
         for values in found[f"{family}_{side}"]:
             np.testing.assert_allclose(values, expected, atol=1e-3, err_msg=f"{family} {side}")
