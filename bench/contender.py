@@ -11,6 +11,7 @@ import numpy as np
 from bench.process import answer, request, when_all_are_ready
 from geocont_jax.data.datasets import load_images
 from geocont_jax.engine.tasks import training_data
+from geocont_jax.experiment.sections import MeasureSection
 
 FIRST_STEPS = 5
 FAMILIES = ("weight", "update", "gradient", "cumulative_gradient")
@@ -35,7 +36,7 @@ def examples() -> dict[str, np.ndarray]:
     `x_eval`, `y_eval` are the examples on which our sweeps measure gradients and the training loss.
     """
     images = load_images("mnist10k")
-    data = training_data(images)
+    data = training_data(images, MeasureSection())
     pixels = {name: (getattr(data, name) / np.float32(255) - data.mean) / data.std for name in ("x_train", "x_eval")}
     labels = {name: getattr(data, name).astype(np.int64) for name in ("y_train", "y_eval")}
     return {name: values.astype(np.float32) for name, values in pixels.items()} | labels
