@@ -229,12 +229,7 @@ def _mean_over_pairs(variable: Any) -> list[float]:
 
 def _plan(folder: Path) -> dict[str, Any]:
     session = json.loads((folder / "manifest.json").read_text())["sessions"][-1]
-    # CPU devices share the memory of the process.
-    sharing = session["layout"]["devices"] if session["backend"] == "cpu" else 1
-    return {
-        "layout": session["layout"],
-        "planned_bytes": session["bytes_per_device"] * sharing,
-    }
+    return {"layout": session["layout"], "planned_bytes": session["memory_bytes"]}
 
 
 def plan(job: Mapping[str, Any]) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """One program, compiled once: `advance` for a whole call's worth of runs, on all devices."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +25,15 @@ AXIS = "run"
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """An executable with the layout it was compiled for. It cannot compile again: new values just run."""
+    """An executable with the layout it was compiled for. It cannot compile again: new values just run.
+
+    `zeros` makes states of zeros for a whole call on the devices; at step 0 the program replaces them.
+    """
 
     executable: Any
     layout: Layout
     mesh: Mesh
+    zeros: Callable[[], RunState]
 
     def place(self, tree: Any) -> Any:
         """Put arrays with a leading run axis (the layout's capacity) on the devices."""
@@ -47,10 +52,15 @@ class CompiledProgram:
         return self.executable(hypers, state, self.place(active), data, *scalars)
 
     @property
-    def temporary_bytes(self) -> int:
-        """Memory that a call takes on one device beside its arguments, in bytes."""
-        analysis = self.executable.memory_analysis()
-        return int(getattr(analysis, "temp_size_in_bytes", 0) or 0)
+    def device_bytes(self) -> int:
+        """Memory that a call takes on one device: arguments, results and its own work, in bytes.
+
+        States are counted once: they are donated, and their results take their place.
+        """
+        found = self.executable.memory_analysis()
+        results = found.output_size_in_bytes - found.alias_size_in_bytes
+        work = found.temp_size_in_bytes + found.generated_code_size_in_bytes
+        return int(found.argument_size_in_bytes + results + work)
 
 
 def compile_program(program: Program, layout: Layout, data: TrainingData) -> CompiledProgram:
@@ -77,7 +87,16 @@ def _compile(
     data = TrainingData(*[jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in data_types])
     shared = _with_sharding((data, step, step, jax.ShapeDtypeStruct((), jnp.bool_)), everywhere)
     lowered = jax.jit(sharded, donate_argnums=1).lower(*of_runs, *shared)
-    return CompiledProgram(lowered.compile(), layout, mesh)
+    return CompiledProgram(lowered.compile(), layout, mesh, _zero_states(program, layout, runs))
+
+
+def _zero_states(program: Program, layout: Layout, runs: NamedSharding) -> Callable[[], RunState]:
+    shapes = run_shapes(program, layout.capacity)[1]
+
+    def zeros() -> RunState:
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    return cast(Callable[[], RunState], jax.jit(zeros, out_shardings=runs).lower().compile())
 
 
 def run_mesh(num_devices: int) -> Mesh:

@@ -12,7 +12,6 @@ import numpy as np
 
 from geocont_jax.engine.checkpoint import CheckpointFolder, Saved, take_rows
 from geocont_jax.engine.compiled import CompiledProgram, run_shapes
-from geocont_jax.engine.forecast import zero_state
 from geocont_jax.engine.layout import place_runs
 from geocont_jax.engine.store import RecordStore
 from geocont_jax.engine.tasks import Task
@@ -149,19 +148,18 @@ class _Call:
         return self._advance(state, step, target, is_record=True)
 
     def _initial_state(self, saved: Saved | None) -> Any:
-        state = zero_state(self._task)
         if saved is None:
-            return self._compiled.place(state)
+            return self._compiled.zeros()
         row = {identity: i for i, identity in enumerate(saved.identities)}
         chosen = take_rows(saved.state, [row[run.identity] for run in self._runs])
 
-        def fill(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+        def fill(part: np.ndarray) -> np.ndarray:
+            whole = np.zeros((len(self._active), *part.shape[1:]), part.dtype)
             whole[self._rows] = part
             return whole
 
-        state = jax.tree.map(fill, state, chosen)
         self._note_diverged(np.asarray(chosen.diverged_at))
-        return self._compiled.place(state)
+        return self._compiled.place(jax.tree.map(fill, chosen))
 
     def _advance(self, state: Any, start: int, stop: int, is_record: bool) -> Any:
         began = time.monotonic()

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from geocont_jax.engine.compiled import CompiledProgram, run_shapes
-from geocont_jax.engine.tasks import Task, run_bytes
+from geocont_jax.engine.compiled import CompiledProgram
+from geocont_jax.engine.tasks import Task
 from geocont_jax.experiment.settings import traced_half
 from geocont_jax.training.loss import TrainingData
 from geocont_jax.training.program import encode_hypers
-from geocont_jax.training.state import RunState
 
 # The steps of a fresh state are slower at first (its memory is touched for the first time): time the later ones.
 FIRST_STEPS, TRIAL_STEPS = 4, 20
@@ -19,11 +18,11 @@ FIRST_STEPS, TRIAL_STEPS = 4, 20
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds for one block (one device, one turn) to take a step and to make a record; bytes per device."""
+    """Seconds for one block (one device, one turn) to take a step and to make a record; memory of a device or the host."""
 
     step_seconds: float
     record_seconds: float
-    bytes_per_device: int
+    memory_bytes: int
 
     def task_seconds(self, task: Task, num_runs: int) -> float:
         """Return about how long `num_runs` runs of the task take from step 0."""
@@ -32,7 +31,7 @@ class Forecast:
         return blocks * (steps[-1] * self.step_seconds + len(steps) * self.record_seconds)
 
 
-def forecast(task: Task, compiled: CompiledProgram, data: TrainingData) -> Forecast:
+def forecast(task: Task, compiled: CompiledProgram, data: TrainingData, program_bytes: int) -> Forecast:
     """Time a record and a few steps of one block on each device, with throw-away states."""
     layout = task.layout
     traced = traced_half(task.runs[0].settings)
@@ -40,7 +39,7 @@ def forecast(task: Task, compiled: CompiledProgram, data: TrainingData) -> Forec
     first_turn = np.arange(layout.capacity) % (layout.turns * layout.lanes) < layout.lanes
 
     def seconds(stop: int, is_record: bool) -> float:
-        state = compiled.place(zero_state(task))
+        state = compiled.zeros()
         began = time.perf_counter()
         jax.block_until_ready(compiled(hypers, state, first_turn, data, 0, stop, is_record))
         return time.perf_counter() - began
@@ -50,17 +49,16 @@ def forecast(task: Task, compiled: CompiledProgram, data: TrainingData) -> Forec
     return Forecast(
         step_seconds=max(seconds(TRIAL_STEPS, False) - few, 0.0) / (TRIAL_STEPS - FIRST_STEPS),
         record_seconds=max(record - bare, 0.0),
-        bytes_per_device=task_bytes(task, compiled, data),
+        memory_bytes=task_bytes(task, compiled, program_bytes),
     )
 
 
-def zero_state(task: Task) -> RunState:
-    """Return states of zeros for a whole call, on the host; at step 0 the program replaces them."""
-    shapes = run_shapes(task.program, task.layout.capacity)[1]
-    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+def task_bytes(task: Task, compiled: CompiledProgram, program_bytes: int) -> int:
+    """Return the memory that a task takes, `program_bytes` of it for the program: of a device, or of a shared host.
 
-
-def task_bytes(task: Task, compiled: CompiledProgram, data: TrainingData) -> int:
-    """Return the memory that a task takes on one device: states, data and the program's own work."""
-    state_bytes = run_bytes(task.program) * task.layout.turns * task.layout.lanes
-    return state_bytes + sum(x.nbytes for x in data) + compiled.temporary_bytes
+    CPU devices work in the host's memory, so there it is all of them, the host's own copy of the data and the program.
+    """
+    if jax.default_backend() != "cpu":
+        return compiled.device_bytes
+    data = sum(x.nbytes for x in task.data)
+    return program_bytes + data + task.layout.devices * compiled.device_bytes

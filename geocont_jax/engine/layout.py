@@ -48,9 +48,11 @@ def choose_layout(branches: Sequence[Hashable], num_devices: int, max_lanes: int
     sizes = [len(rows) for rows in _rows_by_branch(branches).values()]
     per_device = ceil(max(sizes) / num_devices)
     lanes = max(1, min(max_lanes, per_device, max_runs_per_device))
-    blocks_per_device = ceil(sum(ceil(size / lanes) for size in sizes) / num_devices)
+    blocks = sum(ceil(size / lanes) for size in sizes)
+    devices = min(num_devices, blocks)
+    blocks_per_device = ceil(blocks / devices)
     calls = ceil(blocks_per_device / max(1, min(MAX_TURNS, max_runs_per_device // lanes)))
-    return Layout(num_devices, ceil(blocks_per_device / calls), lanes)
+    return Layout(devices, ceil(blocks_per_device / calls), lanes)
 
 
 def place_runs(branches: Sequence[Hashable], layout: Layout) -> list[np.ndarray]:

@@ -17,6 +17,7 @@ from geocont_jax.engine.compiled import CompiledProgram, compile_program
 from geocont_jax.engine.environment import describe_backend, limit_blas_threads, provenance
 from geocont_jax.engine.flight import Flight, Stopped, StopRequest
 from geocont_jax.engine.forecast import Forecast, forecast
+from geocont_jax.engine.host_memory import give_back_freed, resident_bytes
 from geocont_jax.engine.layout import Layout
 from geocont_jax.engine.store import (
     PENDING,
@@ -133,10 +134,11 @@ def describe_plan(grid: Grid, runs: Sequence[Run], tasks: Sequence[Task]) -> str
 def describe_forecast(task: Task, found: Forecast, num_runs: int) -> str:
     """Return the line that says what a task will take, and in which layout."""
     layout, program = task.layout, task.program
+    whose = "of the host's memory" if jax.default_backend() == "cpu" else "a device"
     how = "" if program.settings.measure.svd == "exact" else f" (leading vectors by {program.solver})"
     return (
         f"program {task.label}: {layout.devices} device{'s' * (layout.devices > 1)} x {layout.turns} in turn x "
-        f"{layout.lanes} abreast; {found.bytes_per_device / 2**20:.0f} MiB a device; "
+        f"{layout.lanes} abreast; {found.memory_bytes / 2**20:.0f} MiB {whose}; "
         f"{1e3 * found.step_seconds:.1f} ms a step, {1e3 * found.record_seconds:.0f} ms a record{how}; "
         f"about {duration(found.task_seconds(task, num_runs))} for {num_runs} runs"
     )
@@ -193,10 +195,13 @@ def _run_task(task: Task, runs: Sequence[Run], flight: Flight, folder: Path, rep
 def _prepare(task: Task, reporter: Reporter) -> tuple[CompiledProgram, Any, Forecast]:
     reporter.say(f"compiling program {task.label} ...")
     began = time.perf_counter()
+    before = resident_bytes()
     compiled = compile_program(task.program, task.layout, task.data)
+    give_back_freed()
+    program_bytes = max(resident_bytes() - before, 0)
     reporter.say(f"compiled in {duration(time.perf_counter() - began)}")
     data = compiled.replicate(task.data)
-    return compiled, data, forecast(task, compiled, data)
+    return compiled, data, forecast(task, compiled, data, program_bytes)
 
 
 def _watchdog(folder: Path, reporter: Reporter) -> Watchdog:
@@ -284,7 +289,7 @@ def _add_session(folder: Path, task: Task, found: Forecast) -> None:
             "program": task.label,
             "layout": vars(task.layout),
             "solver": task.program.solver,
-            "bytes_per_device": found.bytes_per_device,
+            "memory_bytes": found.memory_bytes,
             "step_seconds": round(found.step_seconds, 6),
             "record_seconds": round(found.record_seconds, 6),
         }

@@ -10,6 +10,7 @@ import numpy as np
 
 from geocont_jax.data.datasets import ImageData, load_images
 from geocont_jax.engine.compiled import run_shapes
+from geocont_jax.engine.host_memory import free_bytes
 from geocont_jax.engine.layout import Layout, choose_layout
 from geocont_jax.engine.solver import quickest_solver
 from geocont_jax.experiment.grid import Run
@@ -138,13 +139,4 @@ def free_bytes_per_device() -> float:
     stats = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-    return _free_host_bytes() / jax.device_count()
-
-
-def _free_host_bytes() -> float:
-    try:
-        with open("/proc/meminfo") as lines:
-            found = {line.split(":")[0]: line.split()[1] for line in lines}
-        return 1024.0 * int(found["MemAvailable"])
-    except (OSError, KeyError):
-        return 4 * 2.0**30
+    return free_bytes() / jax.device_count()
