@@ -26,10 +26,11 @@ from geocont_jax.geometry.spectra import (
 # the past.
 EXTRA = 14
 RENEWED = 3
-DEGREE, SPREAD = 3, 3.65  # T_3(2 SPREAD - 1) is 1000
-SMALLEST_SHARE = 1e-6
-GROWTH = 1000.0  # of the filter in a round: its square, the condition of what comes out, is within float32's digits
-SMALLEST_LEAK = 1e-3  # growth times this is what a rounding may grow by
+DEGREE = 3
+# What the filter may grow directions by in a round: two passes of Cholesky QR in float32 part what is as close as one
+# to this. Leaks below the smallest are not told from rounding.
+GROWTH, SPREAD = 1000.0, 3.65  # T_3(2 SPREAD - 1) is GROWTH
+SMALLEST_LEAK, SMALLEST_SHARE = 1e-3, 1e-6
 MAX_ROUNDS = 12  # more would take as long as the exact decomposition
 # Largest error of v1 as an angle where the gap is 1 % or more: |cos| of two layers is then within 1e-4. Overlaps of the
 # spaces of k vectors are less sharp.
@@ -41,7 +42,8 @@ class Leading(NamedTuple):
     """The leading k + 1 triplets of each matrix of a stack, as a `Spectrum` with that many.
 
     `residual` (...) is that of the first one, relative to s_1; `repeated` (...) says which matrices needed the exact
-    decomposition; `basis` (..., block, d) are the directions to start from the next time, d the smaller side.
+    decomposition; `basis` (..., block, d) are the directions to start from the next time, d the smaller side;
+    `rounds` (...) says how many a matrix took.
     """
 
     spectrum: Spectrum
@@ -64,6 +66,8 @@ class _Ritz(NamedTuple):
 
 
 class _Found(NamedTuple):
+    """Where the iteration stands: which matrices (...) have passed, and after how many rounds."""
+
     ritz: _Ritz
     passed: Array
     rounds: Array
@@ -104,8 +108,9 @@ def leading_triplets(matrices: Array, start: Array, k: int) -> Leading:
     1 % or more; smaller gaps are held to the same. Nothing less than `2 sqrt(d) eps` is asked, the rounding of r
     itself, which an SVD of the same precision has as well: it points everywhere alike, so that only about
     1 / sqrt(d) of it turns v1 towards a neighbour. The space of the first k is off by about
-    `|R_k|_F / (theta_k - theta_{k+1})`, which is held to `SPACE_ANGLE` likewise. Rounds go on until all matrices
-    pass, `MAX_ROUNDS` at most; those that fail are then decomposed exactly, one after the other.
+    `|R_k|_F / (theta_k - theta_{k+1})`, which is held to `SPACE_ANGLE` likewise. An eigenvalue lies within its residual
+    of every Ritz value: while one of the others may reach theta_1 that way, the first is not believed either. Rounds go
+    on until all matrices pass, `MAX_ROUNDS` at most; those that fail are then decomposed exactly, one after the other.
 
     Shapes: `matrices` (..., d_out, d_in), `start` (..., block, d) with `block_size(k, d)` rows, d the smaller side,
     that need not be orthonormal. Zero and non-finite matrices have a defect as in `decompose`.
@@ -165,7 +170,9 @@ def _iterate(a: Array, scale: Array, start: Array, k: int, has_none: Array) -> _
 
 def _rounds(a: Array, scale: Array, start: Array, has_none: Array, *, k: int) -> _Found:
     def one_round(found: _Found) -> _Found:
-        ritz = _rayleigh_ritz(a, scale, _orthonormal(_orthonormal(_filtered(a, scale, found.ritz))))
+        # Twice, as its rounding is the square of the growth times eps.
+        near = _orthonormal(_orthonormal(_filtered(a, scale, found.ritz)))
+        ritz = _rayleigh_ritz(a, scale, near)
         return _Found(ritz, has_none | _passes(ritz, k), found.rounds + 1)
 
     def goes_on(found: _Found) -> Array:
@@ -203,7 +210,8 @@ def _cut(ritz: _Ritz) -> Array:
     """Return below what (...) the filter damps: the smallest value of the block that lets no direction drown the rest.
 
     A row is off by an angle of about its error over its distance from the least of the block: the other rows have as
-    much of the true direction (`leak`, 1 at most). It drowns them if it grows by more than `GROWTH / leak`.
+    much of the true direction (`leak`, 1 at most). It drowns them if it grows by more than `GROWTH / leak`, which no
+    direction does where the cut is 1 / `SPREAD` of the largest.
     """
     largest = _positive(jnp.max(ritz.squares, axis=-1, keepdims=True))
     shares = jnp.maximum(ritz.squares / largest, SMALLEST_SHARE)
@@ -251,6 +259,7 @@ def _passes(ritz: _Ritz, k: int) -> Array:
     rounding = 2 * ritz.near.shape[-1] ** 0.5 * jnp.finfo(errors.dtype).eps
     shares = ritz.squares / _positive(ritz.squares[..., :1])
     passed = errors[..., 0] <= jnp.maximum(ANGLE * jnp.maximum(1 - shares[..., 1], smallest), rounding)
+    passed &= jnp.all((shares + errors)[..., 1:] <= 1 + rounding, axis=-1)
     if k == 1 or k >= shares.shape[-1]:
         return passed
     distance = jnp.maximum(shares[..., k - 1] - shares[..., k], smallest)
@@ -279,7 +288,9 @@ def _repeat_failed(a: Array, scale: Array, found: _Triplets, passed: Array) -> _
 
     def repeat(turn: Array, found: _Triplets) -> _Triplets:
         place = failed[turn]
-        matrix = matrices[place] / scales[place]
+        # Of a stack of one the matrix is the same at every turn: without the barrier, XLA decomposes it before it knows
+        # whether there is a turn at all.
+        matrix, _ = lax.optimization_barrier((matrices[place] / scales[place], turn))
         exact = decompose(matrix)
         number, block = found.s.shape[-1], found.basis.shape[-2]
         residual = leading_residual(matrix, exact)
