@@ -24,8 +24,9 @@ COLUMNS = ("matrices", "stack", "method", "ms", "cpu_ms", "times_exact", "error"
 def solver_rows(matrices: Sequence[int] = MATRICES, side: int = SIDE, k: int = 1, repeats: int = 5) -> Iterator[Row]:
     """Yield a row per stack and method; times are of a call that is compiled, in milliseconds.
 
-    `ms` is the median on the clock and `cpu_ms` that of processor time, which other work on the machine disturbs less; `times_exact` is how often `cpu_ms` goes into that of the exact SVD. `error` is the largest of |cos| of
-    adjacent v1 and u1 against float64 where both gaps are above 1 % (None: there is no such pair).
+    `ms` is the median on the clock and `cpu_ms` that of processor time, which other work on the machine disturbs less;
+    `times_exact` is how often `cpu_ms` goes into that of the exact SVD. `error` is the largest of |cos| of adjacent v1
+    and u1 against float64 where both gaps are above 1 % (None: there is no such pair).
     """
     import jax
 
