@@ -36,6 +36,7 @@ MAX_ROUNDS = 12  # more would take as long as the exact decomposition
 # spaces of k vectors are less sharp.
 ANGLE, SPACE_ANGLE = 4e-5, 1e-3
 SMALLEST_GAP = 0.01
+NEXT_ERROR = 3e-4  # residual of triplet k + 1, of which the value alone is wanted: wrong by the square over a distance
 
 
 class Leading(NamedTuple):
@@ -109,8 +110,9 @@ def leading_triplets(matrices: Array, start: Array, k: int) -> Leading:
     itself, which an SVD of the same precision has as well: it points everywhere alike, so that only about
     1 / sqrt(d) of it turns v1 towards a neighbour. The space of the first k is off by about
     `|R_k|_F / (theta_k - theta_{k+1})`, which is held to `SPACE_ANGLE` likewise. An eigenvalue lies within its residual
-    of every Ritz value: while one of the others may reach theta_1 that way, the first is not believed either. Rounds go
-    on until all matrices pass, `MAX_ROUNDS` at most; those that fail are then decomposed exactly, one after the other.
+    of every Ritz value: while one of the others may reach theta_1 that way, the first is not believed either. The value
+    after the first k is wrong by about the square of its residual, held to `NEXT_ERROR`. Rounds go on until all pass,
+    `MAX_ROUNDS` at most; those that fail are then decomposed exactly, one after the other.
 
     Shapes: `matrices` (..., d_out, d_in), `start` (..., block, d) with `block_size(k, d)` rows, d the smaller side,
     that need not be orthonormal. Zero and non-finite matrices have a defect as in `decompose`.
@@ -260,6 +262,7 @@ def _passes(ritz: _Ritz, k: int) -> Array:
     shares = ritz.squares / _positive(ritz.squares[..., :1])
     passed = errors[..., 0] <= jnp.maximum(ANGLE * jnp.maximum(1 - shares[..., 1], smallest), rounding)
     passed &= jnp.all((shares + errors)[..., 1:] <= 1 + rounding, axis=-1)
+    passed &= errors[..., min(k, errors.shape[-1] - 1)] <= NEXT_ERROR
     if k == 1 or k >= shares.shape[-1]:
         return passed
     distance = jnp.maximum(shares[..., k - 1] - shares[..., k], smallest)

@@ -141,6 +141,13 @@ def test_what_does_not_converge_is_decomposed_exactly(monkeypatch):
     for vectors, truth in ((found.spectrum.v, v), (found.spectrum.u, u)):
         np.testing.assert_allclose(abs(np.sum(vectors[:, 0] * truth[:, 0], axis=-1)), 1.0, atol=1e-5)
     np.testing.assert_allclose(abs(np.sum(found.basis[0] * v[0, :16], axis=-1)), 1.0, atol=1e-3)
+    # Lanes with different numbers of failures: as many turns as the one with most of them.
+    split = partial(jnp.reshape, shape=(3, 2, 80, 80))
+    start = fresh_directions(split(matrices), 16)
+    lanes = jax.jit(jax.vmap(partial(leading_triplets, k=1)))(split(matrices), start)
+    assert lanes.repeated.any(axis=1).all()
+    assert not lanes.repeated.all()
+    np.testing.assert_allclose(abs(np.sum(lanes.spectrum.v1.reshape(6, 80) * v[:, 0], axis=-1)), 1.0, atol=1e-5)
 
 
 def test_a_direction_that_appears_between_two_records_is_found():
