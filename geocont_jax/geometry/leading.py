@@ -121,8 +121,8 @@ def leading_triplets(matrices: Array, start: Array, k: int) -> Leading:
     >>> matrices = jax.random.normal(jax.random.key(0), (3, 40, 30)).at[:, 0].mul(9.0)
     >>> found = leading_triplets(matrices, jax.random.normal(jax.random.key(1), (3, block_size(2, 30), 30)), k=2)
     >>> exact = decompose(matrices)
-    >>> found.spectrum.s.shape, bool(abs(found.spectrum.s / exact.s[:, :3] - 1).max() < 1e-4), found.repeated.tolist()
-    ((3, 3), True, [False, False, False])
+    >>> found.spectrum.s.shape, bool(abs(found.spectrum.s[:, 0] / exact.s[:, 0] - 1).max() < 1e-5)
+    ((3, 3), True)
     """
     matrices = at_precision(matrices)
     is_wide = matrices.shape[-2] < matrices.shape[-1]
