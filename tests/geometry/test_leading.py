@@ -60,7 +60,7 @@ def assert_as_promised(found, matrices):
 
 @pytest.mark.parametrize("shape", [(5, 64, 64), (5, 96, 40), (5, 40, 96)], ids=str)
 @pytest.mark.parametrize("kind", ["random", "power law", "one stands out", "low rank"])
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("k", [1, 4, 16])
 def test_triplets_are_those_of_float64(shape, kind, k):
     rng = np.random.default_rng(1)
     rank = min(shape[1:])
