@@ -111,7 +111,7 @@ QUICK = Scale(
     batches=(16, 32),
     many_runs=(4, 16),
     many_records=(4, 16),
-    many_cells=(10, 100),
+    many_cells=(160, 320),
     memory_runs=(4,),
     store_runs=12,
 )
