@@ -20,6 +20,7 @@ from geocont_jax.geometry.spectra import (
     leading_defect,
     leading_residual,
 )
+from geocont_jax.lapack import matrix_by_matrix
 
 # Directions beyond the wanted ones. A block converges the faster the wider it is, and the time of a product hardly
 # depends on how wide a thin block is. The last ones begin anew each time, from directions that know nothing of
@@ -157,17 +158,9 @@ class _Triplets(NamedTuple):
 def _iterate(a: Array, scale: Array, start: Array, k: int, has_none: Array) -> _Found:
     """Return the last Rayleigh-Ritz, and which matrices (...) passed, those among them that have no direction.
 
-    On a CPU one matrix after the other: it stays in the core's cache through all of its rounds, which are no more than
-    it needs, and the small decompositions are not shared out over a pool of threads that others may hold.
+    On a CPU a matrix stays in its core's cache through all of its rounds, which are no more than it needs.
     """
-
-    def one_by_one(a: Array, scale: Array, start: Array, has_none: Array) -> _Found:
-        stack = has_none.shape
-        flat = (x.reshape(-1, *x.shape[len(stack) :]) for x in (a, scale, start, has_none))
-        found = lax.map(lambda of_one: _rounds(*of_one, k=k), tuple(flat))
-        return jax.tree.map(lambda x: x.reshape(*stack, *x.shape[1:]), found)
-
-    return lax.platform_dependent(a, scale, start, has_none, cpu=one_by_one, default=partial(_rounds, k=k))
+    return matrix_by_matrix(partial(_rounds, k=k), has_none.ndim, a, scale, start, has_none)
 
 
 def _rounds(a: Array, scale: Array, start: Array, has_none: Array, *, k: int) -> _Found:

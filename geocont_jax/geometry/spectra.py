@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geocont_jax.lapack import matrix_by_matrix
+
 HIGHEST = lax.Precision.HIGHEST
 
 Method = Literal["exact", "gram"]
@@ -93,7 +95,7 @@ def decompose(matrices: Array, method: Method = "exact") -> Spectrum:
     """
     matrices = at_precision(matrices)
     finite = is_finite(matrices)
-    u, s, v = SOLVERS[method](jnp.where(finite[..., None, None], matrices, 0.0))
+    u, s, v = matrix_by_matrix(SOLVERS[method], finite.ndim, jnp.where(finite[..., None, None], matrices, 0.0))
 
     def masked(values: Array) -> Array:
         return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
