@@ -1,10 +1,10 @@
-"""Leading singular vectors: exact SVD, Gram + eigh and the fast solver on the same stacks.
+"""Leading singular vectors: exact SVD, Gram + eigh and the fast solver on the same stacks, and what a record costs.
 
-python -m bench.solver                                    as a sweep sets the process up
-NPROC=1 taskset -c 0 python -m bench.solver --repeats 9   one core
+A process of its own for the stacks: `python -m bench.solver '{"side": 256, "matrices": [16], "repeats": 5}'`, pinned to
+one core, which is what a device of a sweep has.
 """
 
-import argparse
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,41 +13,64 @@ from typing import Any
 
 import numpy as np
 
-Row = dict[str, Any]
+from bench.machine import about, limit_row
+from bench.process import answer, fresh, request, when_all_are_ready
+from bench.rows import Row, of_repeats
+from bench.sweeps import ours, training_job
+from bench.workload import Scale
 
-SIDE = 256  # of the paper's matrices
-MATRICES = (16, 64, 112)  # one family of the paper's network, the four of every record, all seven
+K = 1  # triplets, as in a sweep
 MOVED = 0.003  # between two records: the tenth part of an initial entry's standard deviation
-COLUMNS = ("matrices", "stack", "method", "ms", "cpu_ms", "times_exact", "error", "smallest_gap", "rounds", "repeated")
+# The power by which the singular values that training has added fall off.
+POWERS = (0.5, 1.0)
+TRAINED_GOAL = ">= 20"
+ERROR_GOAL = "<= 0.0001"
+RECORD_GOAL = "<= 5"
+# A record that costs no more than a few steps evaluates no more than a batch or two.
+LEAN = {"svd": "fast", "examples": 128, "test_examples": 128}
+
+Found = dict[str, Any]
 
 
-def solver_rows(matrices: Sequence[int] = MATRICES, side: int = SIDE, k: int = 1, repeats: int = 5) -> Iterator[Row]:
-    """Yield a row per stack and method; times are of a call that is compiled, in milliseconds.
+def rows(scale: Scale) -> Iterator[Row]:
+    """Yield the times of every method on every stack, the fast solver's gain and error, and the cost of a record."""
+    is_accelerated = set(about()["devices"]) != {"cpu"}
+    asked = {"side": scale.network.width, "matrices": scale.stacks, "repeats": scale.num_calls}
+    for one in fresh("bench.solver", asked | {"core": None if is_accelerated else 0}, {} if is_accelerated else ONE):
+        yield from _stack_rows(one["methods"], {"matrices": one["matrices"], "stack": one["stack"]})
+    yield from _record(scale)
 
-    `ms` is the median on the clock and `cpu_ms` that of processor time, which other work on the machine disturbs less;
-    `times_exact` is how often `cpu_ms` goes into that of the exact SVD. `error` is the largest of |cos| of adjacent v1
-    and u1 against float64 where both gaps are above 1 % (None: there is no such pair).
-    """
-    import jax
 
-    from geocont_jax.geometry.leading import block_size, fresh_directions, leading_triplets, renewed
-    from geocont_jax.geometry.spectra import decompose
+def _stack_rows(methods: Mapping[str, Found], stack: Mapping[str, Any]) -> Iterator[Row]:
+    is_trained = stack["stack"] != "initial"
+    for name, found in methods.items():
+        also = {key: found[key] for key in ("rounds", "repeated") if key in found}
+        yield of_repeats("decomposition", {"method": name, **stack}, found["ms"], "ms", also=also)
+    exact = median(methods["exact"]["ms"])
+    for name in ("fast, cold", "fast, warm"):
+        goal = TRAINED_GOAL if name == "fast, warm" and is_trained else ""
+        gain = exact / median(methods[name]["ms"])
+        yield Row("decomposition, times quicker than exact", {"method": name, **stack}, gain, "x", goal=goal)
+    error = methods["fast, warm"]["error"]
+    if error is not None:
+        yield Row("largest error of |cos|, gaps above 1 %", stack, error, "", goal=ERROR_GOAL)
 
-    fast = jax.jit(partial(leading_triplets, k=k))
-    wholes = {"exact": jax.jit(decompose), "gram": jax.jit(partial(decompose, method="gram"))}
-    for number in matrices:
-        initial, stacks = stacks_of(number, side)
-        fresh = fresh_directions(jax.numpy.asarray(initial), block_size(k, side))
-        for name, (before, now) in stacks.items():
-            truth = _truth(now)
-            warm = jax.block_until_ready(renewed(fast(before, fresh).basis, fresh))
-            rows = [_row(partial(solve, now), truth, repeats) | {"method": way} for way, solve in wholes.items()]
-            rows += [
-                _row(partial(fast, now, start), truth, repeats) | {"method": f"fast, {way}"}
-                for way, start in (("cold", fresh), ("warm", warm))
-            ]
-            for row in rows:
-                yield {"matrices": number, "stack": name, "times_exact": rows[0]["cpu_ms"] / row["cpu_ms"]} | row
+
+def _record(scale: Scale) -> Iterator[Row]:
+    """Yield what a record every `scale.every` steps adds to the time of training, in per cent."""
+    gflops = limit_row(scale.matmul).value or 1.0
+    alone = training_job(scale.network, scale.seeds, scale, gflops)
+    grid = scale.network.grid(scale.steps, scale.every, scale.seeds)
+    measures = {"exact": {}, "fast": {"svd": "fast"}, "fast, 128 examples": LEAN}
+    sweeps = [{"grid": grid | {"measure": grid["measure"] | more}} for more in measures.values()]
+    trained, *measured = ours([alone, *sweeps], scale)
+    for name, found in zip(measures, measured, strict=True):
+        share = 100 * (median(trained["call_rates"]) / found["workload_rate"] - 1)
+        goal = RECORD_GOAL if measures[name] is LEAN else ""
+        yield Row("records, share of training", {"every": scale.every, "svd": name}, share, "%", goal=goal)
+
+
+ONE = {"NPROC": "1", "OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 
 def stacks_of(number: int, side: int) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
@@ -61,11 +84,38 @@ def stacks_of(number: int, side: int) -> tuple[np.ndarray, dict[str, tuple[np.nd
     initial = rng.uniform(-bound, bound, shape).astype(np.float32)
     u, v = (np.linalg.qr(rng.normal(size=shape))[0] for _ in range(2))
     before = {"initial": initial}
-    for power in (0.5, 1.0):
+    for power in POWERS:
         learned = (u * (4.0 * np.arange(1, side + 1) ** -power)) @ np.swapaxes(v, 1, 2)
         before[f"trained, s ~ i^-{power:g}"] = initial + learned.astype(np.float32)
     step = (MOVED * rng.normal(size=shape)).astype(np.float32)
     return initial, {name: (matrices, matrices + step) for name, matrices in before.items()}
+
+
+def compare(number: int, side: int, repeats: int) -> Iterator[Found]:
+    """Yield for each stack the milliseconds of every method, compiled, and how far |cos| is off.
+
+    `error` is the largest of |cos| of adjacent v1 and u1 against float64 where both gaps are above 1 % (None: there is
+    no such pair).
+    """
+    import jax
+
+    from geocont_jax.geometry.leading import block_size, fresh_directions, leading_triplets, renewed
+    from geocont_jax.geometry.spectra import decompose
+
+    fast = jax.jit(partial(leading_triplets, k=K))
+    initial, stacks = stacks_of(number, side)
+    fresh_start = fresh_directions(jax.numpy.asarray(initial), block_size(K, side))
+    for name, (before, now) in stacks.items():
+        warm_start = jax.block_until_ready(renewed(fast(before, fresh_start).basis, fresh_start))
+        methods = {
+            "exact": partial(jax.jit(decompose), now),
+            "gram": partial(jax.jit(partial(decompose, method="gram")), now),
+            "fast, cold": partial(fast, now, fresh_start),
+            "fast, warm": partial(fast, now, warm_start),
+        }
+        truth = _truth(now)
+        found = {name: _timed(method, truth, repeats) for name, method in methods.items()}
+        yield {"matrices": number, "stack": name, "methods": found}
 
 
 def _truth(matrices: np.ndarray) -> Mapping[str, np.ndarray]:
@@ -78,52 +128,30 @@ def _cosines(vectors: Any) -> np.ndarray:
     return np.abs(np.sum(vectors[:-1] * vectors[1:], axis=-1))
 
 
-def _row(solve: Callable[[], Any], truth: Mapping[str, np.ndarray], repeats: int) -> Row:
+def _timed(solve: Callable[[], Any], truth: Mapping[str, np.ndarray], repeats: int) -> Found:
     import jax
 
     found = jax.block_until_ready(solve())
-    wall, cpu = [], []
+    times = []
     for _ in range(repeats):
-        began, began_cpu = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         jax.block_until_ready(solve())
-        wall.append(time.perf_counter() - began)
-        cpu.append(time.process_time() - began_cpu)
+        times.append(1e3 * (time.perf_counter() - began))
     spectrum = getattr(found, "spectrum", found)
     clear = (truth["gap"][:-1] > 0.01) & (truth["gap"][1:] > 0.01)
     off = np.maximum(*(np.abs(_cosines(getattr(spectrum, side)) - truth[side]) for side in ("u1", "v1")))
-    return {
-        "ms": 1e3 * median(wall),
-        "cpu_ms": 1e3 * median(cpu),
-        "error": float(off[clear].max()) if clear.any() else None,
-        "smallest_gap": float(truth["gap"].min()),
-        "rounds": int(found.rounds.max()) if spectrum is not found else None,
-        "repeated": int(found.repeated.sum()) if spectrum is not found else None,
-    }
+    how = {} if spectrum is found else {"rounds": int(found.rounds.max()), "repeated": int(found.repeated.sum())}
+    return {"ms": times, "error": float(off[clear].max()) if clear.any() else None} | how
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def main() -> None:
-    """Print the table, a row at a time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matrices", type=int, nargs="+", default=MATRICES)
-    parser.add_argument("--side", type=int, default=SIDE)
-    parser.add_argument("--k", type=int, default=1, help="how many triplets")
-    parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
-
-    from geocont_jax.engine.environment import prepare_process
-
-    prepare_process()
-    widths = [max(len(name), 22 if name == "stack" else 10) for name in COLUMNS]
-    print("  ".join(name.ljust(width) for name, width in zip(COLUMNS, widths, strict=True)))
-    for row in solver_rows(asked.matrices, asked.side, asked.k, asked.repeats):
-        print("  ".join(_cell(row[name]).ljust(width) for name, width in zip(COLUMNS, widths, strict=True)), flush=True)
+def main(asked: Mapping[str, Any]) -> Sequence[Found]:
+    """Return what was measured of every stack."""
+    if asked["core"] is not None:
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[asked["core"]]})
+    return [one for number in asked["matrices"] for one in compare(number, asked["side"], asked["repeats"])]
 
 
 if __name__ == "__main__":
-    main()
+    request_made = request()
+    when_all_are_ready()
+    answer(main(request_made))

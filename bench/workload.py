@@ -52,6 +52,7 @@ class Scale:
     call_seconds: float
     num_calls: int
     matmul: int
+    stacks: tuple[int, ...]
     activations: tuple[str, ...]
     depths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -81,6 +82,7 @@ FULL = Scale(
     call_seconds=0.6,
     num_calls=5,
     matmul=2048,
+    stacks=(16, 64),
     activations=("relu", "gelu", "silu", "tanh", "identity", "radial"),
     depths=(8, 32),
     widths=(128, 512),
@@ -105,6 +107,7 @@ QUICK = Scale(
     call_seconds=0.02,
     num_calls=4,
     matmul=256,
+    stacks=(3,),
     activations=("relu", "tanh"),
     depths=(2, 3),
     widths=(8, 16),

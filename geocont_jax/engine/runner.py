@@ -133,7 +133,7 @@ def describe_plan(grid: Grid, runs: Sequence[Run], tasks: Sequence[Task]) -> str
 def describe_forecast(task: Task, found: Forecast, num_runs: int) -> str:
     """Return the line that says what a task will take, and in which layout."""
     layout, program = task.layout, task.program
-    how = "" if program.settings.measure.svd == "exact" else f" (leading vectors by {program.solver})"
+    how = "" if program.settings.measure.finds_spectra else f" (leading vectors by {program.solver})"
     return (
         f"program {task.label}: {layout.devices} device{'s' * (layout.devices > 1)} x {layout.turns} in turn x "
         f"{layout.lanes} abreast; {found.bytes_per_device / 2**20:.0f} MiB a device; "

@@ -19,6 +19,7 @@ from geocont_jax.geometry.spectra import (
     decompose,
     leading_defect,
     leading_residual,
+    nan_unless,
 )
 from geocont_jax.lapack import matrix_by_matrix
 
@@ -122,7 +123,7 @@ def leading_triplets(matrices: Array, start: Array, k: int) -> Leading:
     >>> matrices = jax.random.normal(jax.random.key(0), (3, 40, 30)).at[:, 0].mul(9.0)
     >>> found = leading_triplets(matrices, jax.random.normal(jax.random.key(1), (3, block_size(2, 30), 30)), k=2)
     >>> exact = decompose(matrices)
-    >>> found.spectrum.s.shape, bool(abs(found.spectrum.s[:, 0] / exact.s[:, 0] - 1).max() < 1e-5)
+    >>> found.spectrum.s.shape, bool(abs(found.spectrum.s / exact.s[:, :3] - 1)[:, :2].max() < 1e-5)
     ((3, 3), True)
     """
     matrices = at_precision(matrices)
@@ -134,15 +135,11 @@ def leading_triplets(matrices: Array, start: Array, k: int) -> Leading:
     scale = jnp.where(has_none, 1.0, scale)
     ritz, passed, rounds = _iterate(a, scale, start.astype(a.dtype), k, has_none)
     found = _repeat_failed(a, scale, _triplets(ritz, k), passed)
-
-    def masked(values: Array) -> Array:
-        return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
-
     u, v = (found.near, found.far) if is_wide else (found.far, found.near)
-    s = masked(found.s) * scale[..., None]
-    spectrum = Spectrum(masked(u), s, masked(v), leading_defect(finite, s, matrices.shape[-2:]))
+    u, s, v, residual = (nan_unless(finite, values) for values in (u, found.s * scale[..., None], v, found.residual))
+    spectrum = Spectrum(u, s, v, leading_defect(finite, s, matrices.shape[-2:]))
     basis = jnp.where(finite[..., None, None], found.basis, start)
-    return Leading(spectrum, masked(found.residual), ~passed, basis, rounds)
+    return Leading(spectrum, residual, ~passed, basis, rounds)
 
 
 class _Triplets(NamedTuple):

@@ -74,6 +74,19 @@ def test_peers():
 
 
 @pytest.mark.slow
+def test_solver():
+    found = measure("solver")
+    times = {tuple(row.parameters.values()): row.value for row in found["decomposition"]}
+    for row in found["decomposition, times quicker than exact"]:
+        method, *stack = row.parameters.values()
+        assert row.value == pytest.approx(times["exact", *stack] / times[method, *stack])
+    # Of matrices of 16 x 16 too: the bound of the residual test, and rounding (geometry/leading.py).
+    assert all(row.value < 1e-4 for row in found["largest error of |cos|, gaps above 1 %"])
+    assert [row.parameters["svd"] for row in found["records, share of training"]] == [
+        "exact", "fast", "fast, 128 examples"]  # fmt: skip
+
+
+@pytest.mark.slow
 def test_mixed():
     found = measure("mixed")
     rates = {row.parameters["activation"]: row.value for row in found["activations"]}
