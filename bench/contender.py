@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ def examples() -> dict[str, np.ndarray]:
     return {name: values.astype(np.float32) for name, values in pixels.items()} | labels
 
 
-def batches(order: Callable[[], Any], num_examples: int, batch_size: int) -> Any:
+def batches(order: Callable[[], Any], num_examples: int, batch_size: int) -> Iterator[Any]:
     """Yield the examples of batch after batch: whole batches of an epoch's `order`, then of the next one's."""
     while True:
         epoch = order()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
 
-from bench.process import Failed, answer, fresh, request, when_all_are_ready
+from bench.process import answer, fresh, request, when_all_are_ready
 from bench.rows import Row, of_repeats
 
 VERSIONS = ("jax", "jaxlib", "torch")
@@ -19,13 +19,7 @@ def about() -> dict[str, Any]:
 
 def limit_row(size: int) -> Row:
     """Return the float32 matmul limit in GFLOP/s: the best of the libraries at hand, on all cores or the device."""
-    libraries = [name for name in ("jax", "torch", "numpy") if find_spec(name)]
-    found: dict[str, list[float]] = {}
-    for library in libraries:
-        try:
-            found[library] = fresh("bench.machine", {"what": library, "size": size})
-        except Failed:
-            continue  # the limit is the best of the others
+    found = fresh("bench.machine", {"what": "limit", "size": size})
     rows = [
         of_repeats("matmul limit", {"size": size, "library": name}, rates, "GFLOP/s") for name, rates in found.items()
     ]
@@ -62,7 +56,7 @@ def _matmul_rates(library: str, size: int) -> list[float]:
     """Return GFLOP/s of `size`^3 products."""
     from time import perf_counter
 
-    multiply = {"jax": _jax_matmul, "torch": _torch_matmul, "numpy": _numpy_matmul}[library](size)
+    multiply = MATMULS[library](size)
     multiply()
     multiply()
     rates = []
@@ -102,7 +96,12 @@ def _numpy_matmul(size: int) -> Any:
     return lambda: a @ a
 
 
+MATMULS = {"jax": _jax_matmul, "torch": _torch_matmul, "numpy": _numpy_matmul}
+
 if __name__ == "__main__":
     asked = request()
     when_all_are_ready()
-    answer(_about() if asked["what"] == "about" else _matmul_rates(asked["what"], asked["size"]))
+    if asked["what"] == "about":
+        answer(_about())
+    else:
+        answer({name: _matmul_rates(name, asked["size"]) for name in MATMULS if find_spec(name)})

@@ -6,7 +6,6 @@ steps.
 """
 
 import json
-import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,17 +30,14 @@ class Stopwatch(Reporter):
         super().__init__(quiet=True)
         self.marks: list[Mark] = []
         self.compiling_at = self.compiled_at = self.ended_at = 0.0
-        self.bytes_at_compiled = 0
         self._stop = stop_at_first_step
 
     def say(self, line: str) -> None:
-        """Note when the program was compiled, and what memory the process had then."""
+        """Note when the program was compiled."""
         if line.startswith("compiling"):
             self.compiling_at = time.time()
         if line.startswith("compiled in"):
             self.compiled_at = time.time()
-            self.bytes_at_compiled = resident_bytes()
-            forget_peak()
 
     def start(self, total: int, unit: str) -> None:
         """Count nothing: the marks do."""
@@ -93,24 +89,6 @@ def workload_rate(marks: Sequence[Mark], ended_at: float) -> float:
     return sum(number for _, number in marks) / (ended_at - began_at)
 
 
-def resident_bytes() -> int:
-    """Return what memory this process has now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
-def forget_peak() -> None:
-    """Let the system count the peak of memory from here on, where it can."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_bytes() -> int:
-    """Return the most memory that this process had since `forget_peak`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
-
-
 @contextmanager
 def clocked(owner: type, names: Sequence[str]) -> Iterator[dict[str, float]]:
     """Sum up the seconds that methods of a class take."""
@@ -145,7 +123,7 @@ def sweep(job: Mapping[str, Any]) -> dict[str, Any]:
         watch = Stopwatch(job.get("stop_at_first_step", False))
         began = time.time()
         records = _run(job, out, watch)
-        found = _times(watch, began) | _compilations(events) | _memory(watch)
+        found = _times(watch, began) | _compilations(events) | _memory()
         found["writing_seconds"] = sum(writing.values())
         if records is not None:
             found |= _results(records) | _plan(Path(records.attrs["folder"]))
@@ -208,12 +186,14 @@ def _listen() -> None:
     monitoring.register_event_listener(note)
 
 
-def _memory(watch: Stopwatch) -> dict[str, int]:
-    """Return the peak after compiling: of the device where it counts, else of the process beyond what it had then."""
+def _memory() -> dict[str, int]:
+    """Return the peak: of the device where it counts, else of the process."""
     import jax
 
+    from geocont_jax.engine.host_memory import peak_resident_bytes
+
     stats = jax.devices()[0].memory_stats() or {}
-    return {"peak_bytes": stats.get("peak_bytes_in_use", peak_bytes() - watch.bytes_at_compiled)}
+    return {"peak_bytes": stats.get("peak_bytes_in_use", peak_resident_bytes())}
 
 
 def _results(records: Any) -> dict[str, Any]:

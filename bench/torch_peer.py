@@ -66,15 +66,15 @@ class Eager:
         (seed,) = seeds
         torch.manual_seed(seed)
         self.model = ResidualMLP(self.network).to(DEVICE)
-        self.forward = self.callable(self.model)
+        self.forward = self.called(self.model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE, fused=True)
         self.initial = [w.detach().clone() for w in self.model.kernels()]
         self.cumulative = [torch.zeros_like(w) for w in self.initial]
         count = len(self.data["x_train"])
         self.indices = batches(lambda: torch.randperm(count, device=DEVICE), count, self.network["batch_size"])
 
-    def callable(self, model: nn.Module) -> Any:
-        """Return what is called for the logits."""
+    def called(self, model: nn.Module) -> Any:
+        """Return what a step calls for the logits."""
         return model
 
     def train(self, steps: int, with_history: bool) -> None:
@@ -105,7 +105,7 @@ class Eager:
 class Compiled(Eager):
     """The same with the forward and backward pass compiled."""
 
-    def callable(self, model: nn.Module) -> Any:
+    def called(self, model: nn.Module) -> Any:
         """Return the compiled model."""
         return torch.compile(model)
 

@@ -52,6 +52,7 @@ class Scale:
     call_seconds: float
     num_calls: int
     matmul: int
+    stacks: tuple[int, ...]
     activations: tuple[str, ...]
     depths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -81,6 +82,7 @@ FULL = Scale(
     call_seconds=0.6,
     num_calls=5,
     matmul=2048,
+    stacks=(16, 64),
     activations=("relu", "gelu", "silu", "tanh", "identity", "radial"),
     depths=(8, 32),
     widths=(128, 512),
@@ -105,13 +107,14 @@ QUICK = Scale(
     call_seconds=0.02,
     num_calls=4,
     matmul=256,
+    stacks=(3,),
     activations=("relu", "tanh"),
-    depths=(2, 4),
+    depths=(2, 3),
     widths=(8, 16),
     batches=(16, 32),
-    many_runs=(4, 16),
+    many_runs=(16, 32),
     many_records=(4, 16),
-    many_cells=(10, 100),
+    many_cells=(160, 320),
     memory_runs=(4,),
     store_runs=12,
 )

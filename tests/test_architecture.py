@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "geocont_jax"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Which rooms a room may use. Everybody may use `PLAIN`; the commands at the top may use everything.
-PLAIN = {"errors", "files", "progress"}
+PLAIN = {"errors", "files", "lapack", "progress"}
 MAY_USE = {
     "data": set(),
     "models": set(),

@@ -56,7 +56,7 @@ def test_a_dry_run_tells_programs_runs_memory_and_time_and_writes_nothing(grid, 
     status, out, _ = run(capsys, grid, "--out", str(tmp_path / "out"), "--dry-run")
     assert status == 0
     assert "1 program x 4 runs" in out
-    assert "MiB of the host's memory" in out
+    assert "MiB in all" in out
     assert "in all; nothing was written" in out
     assert os.listdir(tmp_path) == ["tiny.yaml"]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 NAN = float("nan")
 
@@ -39,6 +39,15 @@ def nan_average(values: np.ndarray, axis: int | tuple[int, ...]) -> Average:
     return Average(np.where(number > 0, total / np.maximum(number, 1), np.nan), number)
 
 
+def student_half_width(degrees_of_freedom: int) -> float:
+    """Return how many standard errors the 95 % interval of a mean reaches to each side.
+
+    >>> round(student_half_width(2), 3)
+    4.303
+    """
+    return float(stdtrit(degrees_of_freedom, 0.975))
+
+
 def describe(values: Iterable[float]) -> Description:
     """Describe a sample of independent values, one a seed.
 
@@ -60,5 +69,5 @@ def describe(values: Iterable[float]) -> Description:
     with np.errstate(invalid="ignore"):  # an infinite loss has an infinite mean, and no sd
         sd = float(sample.std(ddof=1))
     sem = sd / float(np.sqrt(n))
-    half_width = float(stats.t.ppf(0.975, n - 1)) * sem
+    half_width = student_half_width(n - 1) * sem
     return Description(n, mean, sd, sem, mean - half_width, mean + half_width)

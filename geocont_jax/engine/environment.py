@@ -38,17 +38,16 @@ def prepare_process(num_devices: int | None = None) -> None:
 
     One CPU device per core unless `num_devices` says how many (a core likes one run at a time), one thread each for
     a matrix product where there are several devices (helping each other costs them a sixth of their speed), one BLAS
-    thread each (threaded LAPACK on small matrices was seen 21 times slower), and a thread pool with room for every
-    device program *and* the LAPACK calls that those block on: with the default size two devices can wait for each
-    other for ever (docs/architecture.md, "The LAPACK deadlock"). What the user has set stays as it is. The commands
-    call this themselves; in a notebook call it in the first cell, later it can no longer add devices.
+    thread each (threaded LAPACK on small matrices was seen 21 times slower), and a pool of one thread per core (with
+    more, device programs are moved from core to core, away from what is in its cache). What the user has set stays as
+    it is. The commands call this themselves; in a notebook call it in the first cell, later it can no longer add
+    devices.
     """
     cores = available_cores()
     num_devices = cores if num_devices is None else num_devices
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A single device waits for no other, and more threads than cores only get in each other's way.
-    os.environ.setdefault("NPROC", str(cores if num_devices == 1 else cores + num_devices))
+    os.environ.setdefault("NPROC", str(cores))
     if num_devices > 1:
         _set_xla_flag("xla_cpu_multi_thread_eigen", "false")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -195,7 +195,7 @@ class _Call:
     def _save(self, state: Any, step: int, number: int) -> None:
         """Write records first, then the checkpoint that counts on them."""
         self._write_records()
-        host = take_rows(jax.device_get(state), self._rows)
+        host = jax.tree.map(lambda x: _host_rows(x, self._rows), state)
         identities = tuple(run.identity for run in self._runs)
         self._flight.checkpoints.save(Saved(identities, self._task.label, step, number, host))
         self._saved_at = time.monotonic()
@@ -230,6 +230,12 @@ def _place_hypers(runs: Sequence[Run], places: np.ndarray, lanes: int) -> dict[s
     filled = np.where(places >= 0, places, np.broadcast_to(block_first, (len(block_first), lanes)).reshape(-1))
     chosen = [runs[max(i, 0)] for i in filled]
     return encode_hypers([traced_half(run.settings) for run in chosen], [run.seed for run in chosen])
+
+
+def _host_rows(x: jax.Array, rows: np.ndarray) -> np.ndarray:
+    """Return rows of an array that is shared out over devices, without the copy of all of it that JAX would keep."""
+    shards = sorted(x.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([np.asarray(shard.data) for shard in shards])[rows]
 
 
 def _masked(values: np.ndarray, alive: np.ndarray) -> np.ndarray:

@@ -11,6 +11,11 @@ from pathlib import Path
 UNKNOWN_FREE = 4 * 2.0**30
 # A control group without a limit says "max", or in version 1 a number of pages near 2^63.
 NO_LIMIT = 2.0**60
+# Of version 2, whose one hierarchy names no controllers, and 1: where groups lie, limit, use, and the cache in it.
+GROUP_FILES = {
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
 
 
 def free_bytes(root: Path = Path("/")) -> float:
@@ -27,6 +32,15 @@ def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
         return 0
+
+
+def peak_resident_bytes() -> int:
+    """Return the most that this process has held, 0 where the system does not say."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def give_back_freed() -> None:
@@ -58,22 +72,14 @@ def _group_free_bytes(root: Path) -> Iterator[float]:
     except OSError:
         return
     for _, controllers, name in entries:
-        if controllers == "memory":
-            mount, limit, used, cache = (
-                "memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            )
-        elif not controllers:
-            mount, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
-        else:
+        if controllers not in GROUP_FILES:
             continue
+        mount, *files = GROUP_FILES[controllers]
         top = root / "sys/fs/cgroup" / mount
         inner = top / name.strip("/")
         # Inside a container the group's own folder is often mounted at the top, and `name` is not there.
         for folder in [inner, *inner.parents]:
-            yield _left(folder, limit, used, cache)
+            yield _left(folder, *files)
             if folder == top:
                 break
 

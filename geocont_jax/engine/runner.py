@@ -17,7 +17,7 @@ from geocont_jax.engine.compiled import CompiledProgram, compile_program
 from geocont_jax.engine.environment import describe_backend, limit_blas_threads, provenance
 from geocont_jax.engine.flight import Flight, Stopped, StopRequest
 from geocont_jax.engine.forecast import Forecast, forecast
-from geocont_jax.engine.host_memory import give_back_freed, resident_bytes
+from geocont_jax.engine.host_memory import give_back_freed
 from geocont_jax.engine.layout import Layout
 from geocont_jax.engine.store import (
     PENDING,
@@ -100,10 +100,9 @@ def plan_sweep(
     lines = [describe_plan(loaded, runs, tasks)]
     total = 0.0
     for task in tasks:
-        compiled, data, found = _prepare(task, reporter)
-        del compiled, data
+        found = _prepare(task, reporter)[1]
         total += found.task_seconds(task, len(task.runs))
-        lines.append(describe_forecast(task, found, len(task.runs)))
+        lines.append(describe_forecast(task, found, len(task.runs), CHECKPOINT_SECONDS))
     return "\n".join([*lines, f"about {duration(total)} in all; nothing was written"])
 
 
@@ -131,14 +130,15 @@ def describe_plan(grid: Grid, runs: Sequence[Run], tasks: Sequence[Task]) -> str
     )
 
 
-def describe_forecast(task: Task, found: Forecast, num_runs: int) -> str:
+def describe_forecast(task: Task, found: Forecast, num_runs: int, checkpoint_seconds: float) -> str:
     """Return the line that says what a task will take, and in which layout."""
     layout, program = task.layout, task.program
-    whose = "of the host's memory" if jax.default_backend() == "cpu" else "a device"
-    how = "" if program.settings.measure.svd == "exact" else f" (leading vectors by {program.solver})"
+    whose = "in all" if jax.default_backend() == "cpu" else "a device"
+    how = "" if program.settings.measure.finds_spectra else f" (leading vectors by {program.solver})"
+    memory = found.memory_bytes(task, num_runs, checkpoint_seconds)
     return (
         f"program {task.label}: {layout.devices} device{'s' * (layout.devices > 1)} x {layout.turns} in turn x "
-        f"{layout.lanes} abreast; {found.memory_bytes / 2**20:.0f} MiB {whose}; "
+        f"{layout.lanes} abreast; {memory / 2**20:.0f} MiB {whose}; "
         f"{1e3 * found.step_seconds:.1f} ms a step, {1e3 * found.record_seconds:.0f} ms a record{how}; "
         f"about {duration(found.task_seconds(task, num_runs))} for {num_runs} runs"
     )
@@ -178,10 +178,10 @@ def _run_task(task: Task, runs: Sequence[Run], flight: Flight, folder: Path, rep
     """Run a task's missing runs; where they do not fit the memory, halve what goes side by side and go on."""
     while True:
         try:
-            compiled, data, found = _prepare(task, reporter)
-            reporter.say(describe_forecast(task, found, len(runs)))
-            _add_session(folder, task, found)
-            flight.run(task, runs, compiled, data)
+            compiled, found = _prepare(task, reporter)
+            reporter.say(describe_forecast(task, found, len(runs), flight.checkpoint_seconds))
+            _add_session(folder, task, found, found.memory_bytes(task, len(runs), flight.checkpoint_seconds))
+            flight.run(task, runs, compiled, compiled.replicate(task.data))
             return
         except jax.errors.JaxRuntimeError as error:
             smaller = task.layout.halved()
@@ -192,16 +192,13 @@ def _run_task(task: Task, runs: Sequence[Run], flight: Flight, folder: Path, rep
             runs = [run for run in runs if run.identity not in flight.finished]
 
 
-def _prepare(task: Task, reporter: Reporter) -> tuple[CompiledProgram, Any, Forecast]:
+def _prepare(task: Task, reporter: Reporter) -> tuple[CompiledProgram, Forecast]:
     reporter.say(f"compiling program {task.label} ...")
     began = time.perf_counter()
-    before = resident_bytes()
     compiled = compile_program(task.program, task.layout, task.data)
     give_back_freed()
-    program_bytes = max(resident_bytes() - before, 0)
     reporter.say(f"compiled in {duration(time.perf_counter() - began)}")
-    data = compiled.replicate(task.data)
-    return compiled, data, forecast(task, compiled, data, program_bytes)
+    return compiled, forecast(task, compiled)
 
 
 def _watchdog(folder: Path, reporter: Reporter) -> Watchdog:
@@ -275,7 +272,7 @@ def _attrs(grid: Grid) -> dict[str, Any]:
     return {"spec_hash": grid_hash(grid), "geocont_jax": provenance()["versions"]["geocont_jax"]}
 
 
-def _add_session(folder: Path, task: Task, found: Forecast) -> None:
+def _add_session(folder: Path, task: Task, found: Forecast, memory_bytes: int) -> None:
     """Add to the manifest which machine, versions and layout make the records from now on."""
     path = folder / "manifest.json"
     try:
@@ -289,7 +286,7 @@ def _add_session(folder: Path, task: Task, found: Forecast) -> None:
             "program": task.label,
             "layout": vars(task.layout),
             "solver": task.program.solver,
-            "memory_bytes": found.memory_bytes,
+            "memory_bytes": memory_bytes,
             "step_seconds": round(found.step_seconds, 6),
             "record_seconds": round(found.record_seconds, 6),
         }

@@ -79,10 +79,8 @@ def _make_task(
 def _solver(static: Settings) -> Solver:
     """Return how the singular vectors are found: `measure.svd`, or what is quickest here."""
     section = static.model
-    if static.measure.svd == "exact":
-        return "exact"
-    if static.measure.svd == "fast":
-        return "fast"
+    if static.measure.svd in ("exact", "fast"):
+        return static.measure.svd  # type: ignore[return-value]
     return quickest_solver(len(families_of(static.measure.families)) * section.depth, section.width, section.width)
 
 

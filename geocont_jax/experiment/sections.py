@@ -175,6 +175,11 @@ class MeasureSection(Section):
     test_examples: Annotated[int | None, Maybe(Int())] = None
     """Test examples, evenly spaced, on which test loss and accuracy are measured; all, unless a number is given."""
 
+    @property
+    def finds_spectra(self) -> bool:
+        """Whether whole spectra are found, not leading triplets alone."""
+        return self.svd == "exact"
+
 
 def _walk() -> Iterator[tuple[str, FieldInfo]]:
     """Yield every setting of every model kind by its dotted name."""

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geocont_jax.lapack import matrix_by_matrix
+
 HIGHEST = lax.Precision.HIGHEST
 
 Method = Literal["exact", "gram"]
@@ -93,12 +95,14 @@ def decompose(matrices: Array, method: Method = "exact") -> Spectrum:
     """
     matrices = at_precision(matrices)
     finite = is_finite(matrices)
-    u, s, v = SOLVERS[method](jnp.where(finite[..., None, None], matrices, 0.0))
+    u, s, v = matrix_by_matrix(SOLVERS[method], finite.ndim, jnp.where(finite[..., None, None], matrices, 0.0))
+    u, s, v = (nan_unless(finite, values) for values in (u, s, v))
+    return Spectrum(u, s, v, leading_defect(finite, s, matrices.shape[-2:]))
 
-    def masked(values: Array) -> Array:
-        return jnp.where(finite.reshape(finite.shape + (1,) * (values.ndim - finite.ndim)), values, jnp.nan)
 
-    return Spectrum(masked(u), masked(s), masked(v), leading_defect(finite, s, matrices.shape[-2:]))
+def nan_unless(sound: Array, values: Array) -> Array:
+    """Return `values` (..., more axes), NaN where `sound` (...) is false."""
+    return jnp.where(sound.reshape(sound.shape + (1,) * (values.ndim - sound.ndim)), values, jnp.nan)
 
 
 def at_precision(matrices: Array) -> Array:

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geocont_jax.lapack import matrix_by_matrix
+
 Initializer = Callable[[Array, tuple[int, int], Array], Array]
 
 
@@ -36,7 +38,8 @@ def he(key: Array, shape: tuple[int, int], std: Array) -> Array:
 
 def orthogonal(key: Array, shape: tuple[int, int], std: Array) -> Array:
     """Draw a uniformly distributed matrix with orthonormal rows or columns, whichever are fewer."""
-    return jax.nn.initializers.orthogonal()(key, shape, jnp.float32)
+    draw = jax.nn.initializers.orthogonal()
+    return matrix_by_matrix(lambda key: draw(key, shape, jnp.float32), 0, key)
 
 
 INITIALIZERS: dict[str, Initializer] = {

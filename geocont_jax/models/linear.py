@@ -26,7 +26,7 @@ def _kernel_gradient(x: Array, cotangent: Array) -> Array:
 
 def _kernel_gradient_cpu(x: Array, cotangent: Array) -> Array:
     # XLA's CPU product of two operands that both have the batch first runs at about half speed; a transposed
-    # copy, kept from being folded back into the product, restores it (docs/architecture.md, "Speed on a CPU").
+    # copy, kept from being folded back into the product, restores it (docs/performance.md).
     return lax.optimization_barrier(x.T) @ cotangent
 
 

@@ -8,14 +8,15 @@ import numpy as np
 from geocont_jax.pretrained.checkpoint import Checkpoint
 from geocont_jax.pretrained.projections import SIDES
 from geocont_jax.pretrained.roles import MatrixRef, PretrainedModel
-from geocont_jax.pretrained.walk import Options
+from geocont_jax.pretrained.walk import Options, is_small
 from geocont_jax.progress import duration
 
 SIDE_WORDS = {"v": "input (v1)", "u": "output (u1)"}
 
 
 # What is alive at the worst moment, counted in the code of `streaming` and `bases`: W, u and v of two layers and once
-# more as a stack, products of the quantities, and sums of Gram matrices with those of the layer at hand.
+# more as a stack, products of the quantities, and sums of Gram matrices with those of the layer at hand. Of small
+# matrices there is one more layer, which is decomposed ahead.
 STACKED_LAYERS = 4
 WORK_SQUARES = 8
 BASES_SQUARES = 4
@@ -60,7 +61,8 @@ def peak_bytes(refs: Sequence[MatrixRef], options: Options) -> int:
     def of(ref: MatrixRef) -> int:
         small, large = sorted(ref.shape)
         layer = 2 * small * large + small * small
-        return item * (STACKED_LAYERS * layer + WORK_SQUARES * small * small + BASES_SQUARES * ref.residual_size**2)
+        layers = STACKED_LAYERS + is_small(ref, options)
+        return item * (layers * layer + WORK_SQUARES * small * small + BASES_SQUARES * ref.residual_size**2)
 
     return max(map(of, refs))
 

@@ -3,7 +3,7 @@
     OUT/parts/analysis.json     which checkpoint and which options the parts belong to
     OUT/parts/q-0003.npz        one matrix (`streaming.Measured`)
     OUT/parts/q-bases-0000.npz  the shared basis of the window that begins with layer 0, and what it keeps
-    OUT/parts/q-carry.npz       the whole spectrum of the latest matrix, for its pair with the next one
+    OUT/parts/q-carry.npz       the whole spectrum of the latest of large matrices, for its pair with the next
 
 Each file is written in one move; a process killed at any moment has lost the matrix it was working on.
 """

@@ -160,15 +160,15 @@ def _walk(
         matrix = _read(checkpoint, step.ref, options)
         return matrix, None if step.is_measured else decompose_matrix(matrix)
 
-    is_small = all(_num_bytes(step.ref, options) <= SMALL_BYTES for step in steps)
-    for step, (matrix, layers) in zip(steps, (one_ahead if is_small else map)(take, steps), strict=True):
+    all_small = all(is_small(step.ref, options) for step in steps)
+    for step, (matrix, layers) in zip(steps, (one_ahead if all_small else map)(take, steps), strict=True):
         name, layer = step.ref.projection, step.ref.layer
         if layers is not None:
             before = _layer_before(latest, checkpoint, step.before, options, parts) if step.before else None
             latest = layer, layers
             measured = measure_next(before, layers, options.top_k)
             parts.write_layer(name, layer, _number(step.before), measured, **_heads(matrix, name, model, options))
-            if not is_small:
+            if not all_small:
                 parts.write_carry(name, layer, layers.spectrum)
             reporter.advance(1)
         if step.window is not None:
@@ -206,8 +206,9 @@ def split_heads(matrix: np.ndarray, heads: tuple[int, int], projection: str) -> 
     return facing.reshape(num_heads, head_dim, -1)
 
 
-def _num_bytes(ref: MatrixRef, options: Options) -> int:
-    return ref.shape[0] * ref.shape[1] * np.dtype(options.dtype).itemsize
+def is_small(ref: MatrixRef, options: Options) -> bool:
+    """Return whether the matrix after this one is decomposed ahead."""
+    return ref.shape[0] * ref.shape[1] * np.dtype(options.dtype).itemsize <= SMALL_BYTES
 
 
 def _read(checkpoint: Checkpoint, ref: MatrixRef, options: Options) -> np.ndarray:

@@ -56,7 +56,7 @@ OF_LEADING: dict[str, Field] = {
 
 def triplets_of(section: MeasureSection) -> float:
     """Return how many singular triplets of each matrix are found."""
-    return math.inf if section.svd == "exact" else LEADING + 1
+    return math.inf if section.finds_spectra else LEADING + 1
 
 
 def fields_of(section: MeasureSection) -> dict[str, Field]:
@@ -71,7 +71,7 @@ def fields_of(section: MeasureSection) -> dict[str, Field]:
         )
         for family, described in families_of(section.families).items()
         for name, quantity in quantities_of(triplets_of(section)).items()
-    } | (OF_RUN if triplets_of(section) == math.inf else OF_RUN | OF_LEADING)
+    } | (OF_RUN if section.finds_spectra else OF_RUN | OF_LEADING)
 
 
 def measure(
@@ -111,9 +111,7 @@ def measure(
 def _geometry(program: Program, now: Moment) -> tuple[Record, Layers, Array | None]:
     """Return every quantity of every family, the layers of the weight, and where to start from the next time.
 
-    All families go through one stacked decomposition. That is not for speed: on a CPU a batched LAPACK call blocks a
-    thread of XLA's pool until its share is done, and with one such call at a time per device a pool larger
-    than the number of devices can never be blocked whole (docs/architecture.md, "The LAPACK deadlock").
+    All families go through one stacked decomposition, so that what measures them is compiled once.
     """
     kernels = {name: family.kernels(now) for name, family in families_of(program.settings.measure.families).items()}
     # Families that are the same matrices are decomposed once: the cumulative step is most often the update.
@@ -142,7 +140,7 @@ def _decompose(program: Program, stack: Array, traces: Traces) -> tuple[Layers, 
     else:
         layers = decompose_layers(stack, "gram" if program.solver == "gram" else "exact")
         residual = leading_residual(*layers)
-    if triplets_of(program.settings.measure) == math.inf:
+    if program.settings.measure.finds_spectra:
         return layers, bases, {}
     return layers, bases, {"svd_residual": jnp.nanmax(residual), "svd_repeated": repeated.astype(jnp.float32)}
 

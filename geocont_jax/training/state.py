@@ -71,7 +71,7 @@ def _init_traces(program: Program, initial: Kernels) -> Traces:
         recorded_at=jnp.int32(0),
         previous=initial if program.measures_all else None,
         cumulative_step=nothing if program.measures_all and has_own_decay else None,
-        bases=_first_bases(program, jnp.swapaxes(kernel, -1, -2)) if program.settings.measure.svd != "exact" else None,
+        bases=None if program.settings.measure.finds_spectra else _first_bases(program, jnp.swapaxes(kernel, -1, -2)),
         reference={"v1": jnp.full((layer, d_in), jnp.nan), "u1": jnp.full((layer, d_out), jnp.nan)},
     )
 

@@ -1,4 +1,4 @@
-"""The LAPACK deadlock of several CPU devices: programs that hang without the settings of `prepare_process`."""
+"""The LAPACK deadlock of several CPU devices: programs that would hang with stacks of matrices."""
 
 import os
 import subprocess
@@ -15,9 +15,9 @@ PREPARED = (
 
 
 @pytest.mark.slow
-def test_the_program_that_deadlocks_by_default_comes_to_its_end():
-    # With the default pool one try of 12 calls in three hangs for ever, so 30 calls seldom pass without the cure;
-    # with it they take about 15 s.
+def test_the_program_that_deadlocks_with_stacks_comes_to_its_end():
+    # With stacks one try of 12 calls in three hangs for ever, so 30 calls seldom pass; matrix by matrix they take
+    # about 20 s.
     environment = {name: value for name, value in os.environ.items() if name not in {"NPROC", "OPENBLAS_NUM_THREADS"}}
     command = [sys.executable, "-c", PREPARED, str(PROGRAM), "30"]
     done = subprocess.run(command, env=environment, timeout=180, capture_output=True, text=True, check=False)

@@ -60,7 +60,7 @@ def assert_as_promised(found, matrices):
 
 @pytest.mark.parametrize("shape", [(5, 64, 64), (5, 96, 40), (5, 40, 96)], ids=str)
 @pytest.mark.parametrize("kind", ["random", "power law", "one stands out", "low rank"])
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("k", [1, 4, 16])
 def test_triplets_are_those_of_float64(shape, kind, k):
     rng = np.random.default_rng(1)
     rank = min(shape[1:])
@@ -141,6 +141,13 @@ def test_what_does_not_converge_is_decomposed_exactly(monkeypatch):
     for vectors, truth in ((found.spectrum.v, v), (found.spectrum.u, u)):
         np.testing.assert_allclose(abs(np.sum(vectors[:, 0] * truth[:, 0], axis=-1)), 1.0, atol=1e-5)
     np.testing.assert_allclose(abs(np.sum(found.basis[0] * v[0, :16], axis=-1)), 1.0, atol=1e-3)
+    # Lanes with different numbers of failures: as many turns as the one with most of them.
+    split = partial(jnp.reshape, shape=(3, 2, 80, 80))
+    start = fresh_directions(split(matrices), 16)
+    lanes = jax.jit(jax.vmap(partial(leading_triplets, k=1)))(split(matrices), start)
+    assert lanes.repeated.any(axis=1).all()
+    assert not lanes.repeated.all()
+    np.testing.assert_allclose(abs(np.sum(lanes.spectrum.v1.reshape(6, 80) * v[:, 0], axis=-1)), 1.0, atol=1e-5)
 
 
 def test_a_direction_that_appears_between_two_records_is_found():
@@ -188,3 +195,62 @@ def test_float64_stays_float64():
         found = leading_triplets(jnp.asarray(matrices), jnp.asarray(matrices)[:, :16], 1)
         assert found.spectrum.v.dtype == jnp.float64
         np.testing.assert_allclose(cosines(found.spectrum.v1), cosines(exact(matrices)[2][:, 0]), atol=PROMISED)
+
+
+@pytest.mark.parametrize("value", [5.1, 9.0])
+def test_one_that_has_just_overtaken_is_found_from_a_basis_that_knows_nothing_of_it(value):
+    values = [5.0, *np.linspace(2.0, 1.0, 40)]
+    old = with_values(values, (1, 48, 48), 20)
+    u, _, v = exact(old)
+    basis = jnp.asarray(v[:, : block_size(1, 48)], jnp.float32)
+    fresh = jnp.asarray(np.random.default_rng(21).normal(size=basis.shape), jnp.float32)
+    found = solve(old + value * np.outer(u[0, -1], v[0, -1]).astype(np.float32), start=renewed(basis, fresh))
+    # The residual test leaves an angle of ANGLE, whose cosine is 1 to float32.
+    assert abs(float(found.spectrum.v1[0] @ v[0, -1])) > 1 - 1e-6
+
+
+def test_sixteen_triplets_of_trained_matrices_need_no_exact_decomposition():
+    """The sixteenth value is a quarter of the first, at the edge of what the network started from."""
+    bulk = np.random.default_rng(22).uniform(-1 / 16, 1 / 16, size=(2, 256, 256)).astype(np.float32)
+    matrices = bulk + with_values(4.0 / np.arange(1, 257), (2, 256, 256), 23)
+    found = solve(matrices, k=16)
+    assert not found.repeated.any()
+    assert_as_promised(found, matrices)
+    _, s, _ = exact(matrices)
+    # Each value to a rounding of the largest square over its own: sqrt(d) eps s_1^2 / (2 s_i), with s_i > s_1 / 4.
+    np.testing.assert_allclose(found.spectrum.s, s[:, :17], atol=2 * 16 * 1.2e-7 * s.max())
+
+
+@pytest.mark.parametrize("cluster", [1e-2, 1e-3, 1e-4])
+def test_clustered_values_are_told_apart_or_decomposed_exactly(cluster):
+    matrices = with_values([2.0, *2.0 * (1 - cluster * np.arange(1, 8)), *np.ones(30)], (4, 40, 40), 24)
+    found = solve(matrices)
+    u, s, v = exact(matrices)
+    gap = 1 - s[:, 1] / s[:, 0]
+    # Off by the residual over the gap of the squares; held to the larger of ANGLE (where the gap is 1 %) and rounding.
+    limit = max(4e-5 * 0.0199, 2 * np.sqrt(40) * 1.2e-7) / (gap * (2 - gap)) + 1e-6
+    for vectors, truth in ((found.spectrum.v1, v), (found.spectrum.u1, u)):
+        vectors = np.asarray(vectors, np.float64)
+        sine = np.linalg.norm(vectors - np.sum(vectors * truth[:, 0], axis=-1, keepdims=True) * truth[:, 0], axis=-1)
+        assert (sine <= limit).all()
+
+
+def test_all_abreast_is_one_by_one(monkeypatch):
+    """What devices other than a CPU do."""
+    matrices = with_values(3 * np.arange(1, 33) ** -0.5, (3, 32, 32), 25)
+    one_by_one = solve(matrices)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *args, cpu, default: default(*args))
+    start = np.random.default_rng(7).normal(size=one_by_one.basis.shape).astype(np.float32)
+    abreast = jax.jit(partial(leading_triplets, k=1))(matrices, start)
+    assert len(set(abreast.rounds.tolist())) == 1  # they wait for each other
+    assert (one_by_one.rounds <= abreast.rounds).all()
+    np.testing.assert_allclose(abs(np.sum(one_by_one.spectrum.v1 * abreast.spectrum.v1, axis=-1)), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_exact_decompositions_wait_for_a_failure(layers):
+    """XLA moves what does not change out of a loop, whether or not the loop has a turn."""
+    matrices = jnp.ones((layers, 32, 32))
+    program = jax.jit(partial(leading_triplets, k=1)).lower(matrices, matrices[:, :16]).compile().as_text()
+    assert "gesdd" in program
+    assert "gesdd" not in program[program.index("ENTRY") :]

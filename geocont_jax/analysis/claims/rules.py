@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from scipy import stats
-
-from geocont_jax.analysis.statistics import Description, describe
+from geocont_jax.analysis.statistics import Description, describe, student_half_width
 
 INFINITY = math.inf
 NUM_PAPER_SEEDS = 3
@@ -223,7 +221,7 @@ def prediction_interval(found: Description, num_others: int = NUM_PAPER_SEEDS) -
     """
     if found.n < 2:
         return math.nan, math.nan
-    half = float(stats.t.ppf(0.975, found.n - 1)) * found.sd * math.sqrt(1 / found.n + 1 / num_others)
+    half = student_half_width(found.n - 1) * found.sd * math.sqrt(1 / found.n + 1 / num_others)
     return found.mean - half, found.mean + half
 
 
