@@ -1,9 +1,8 @@
 """One program, compiled once: `advance` for a whole call's worth of runs, on all devices."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,19 +24,26 @@ AXIS = "run"
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """An executable with the layout it was compiled for. It cannot compile again: new values just run.
-
-    `zeros` makes states of zeros for a whole call on the devices; at step 0 the program replaces them.
-    """
+    """An executable with the layout it was compiled for. It cannot compile again: new values just run."""
 
     executable: Any
     layout: Layout
     mesh: Mesh
-    zeros: Callable[[], RunState]
+    state_shapes: RunState
 
     def place(self, tree: Any) -> Any:
         """Put arrays with a leading run axis (the layout's capacity) on the devices."""
         return jax.device_put(tree, NamedSharding(self.mesh, P(AXIS)))
+
+    def zeros(self) -> RunState:
+        """Return states of zeros for a whole call; at step 0 the program replaces them. The host never has them all."""
+        by_runs = NamedSharding(self.mesh, P(AXIS))
+
+        def zeros(x: jax.ShapeDtypeStruct) -> jax.Array:
+            shard = by_runs.shard_shape(x.shape)
+            return jax.make_array_from_callback(x.shape, by_runs, lambda index: np.zeros(shard, x.dtype))
+
+        return jax.tree.map(zeros, self.state_shapes)
 
     def replicate(self, tree: Any) -> Any:
         """Put arrays on every device whole."""
@@ -87,16 +93,7 @@ def _compile(
     data = TrainingData(*[jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in data_types])
     shared = _with_sharding((data, step, step, jax.ShapeDtypeStruct((), jnp.bool_)), everywhere)
     lowered = jax.jit(sharded, donate_argnums=1).lower(*of_runs, *shared)
-    return CompiledProgram(lowered.compile(), layout, mesh, _zero_states(program, layout, runs))
-
-
-def _zero_states(program: Program, layout: Layout, runs: NamedSharding) -> Callable[[], RunState]:
-    shapes = run_shapes(program, layout.capacity)[1]
-
-    def zeros() -> RunState:
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-    return cast(Callable[[], RunState], jax.jit(zeros, out_shardings=runs).lower().compile())
+    return CompiledProgram(lowered.compile(), layout, mesh, run_shapes(program, layout.capacity)[1])
 
 
 def run_mesh(num_devices: int) -> Mesh:
